@@ -17,6 +17,8 @@ const inFresh = 0
 type list[T any] struct {
 	mu sync.Mutex
 
+	index int // which lane of a PerCPU; immutable
+
 	// size is how many nodes are linked. Written under mu, read by anyone.
 	size atomic.Int64
 
@@ -55,7 +57,7 @@ func (l *list[T]) begin(n *Node[T], tick int64) {
 	}
 	n.life.Add(1)
 	n.tick.Store(tick)
-	n.pos, n.slot = tick, inFresh
+	n.slot = inFresh
 	l.size.Add(1)
 	l.stats.Inserted++
 }

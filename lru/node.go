@@ -66,6 +66,9 @@ func (n *Node[T]) touch(tick int64) {
 	}
 }
 
+// stamp is the tick as a lane files it: Any is not a tick.
+func (n *Node[T]) stamp() int64 { return min(n.tick.Load(), Any-1) }
+
 // ref describes the node as it is now. The caller holds home's lock.
 func (n *Node[T]) ref() Ref[T] {
 	return Ref[T]{Owner: n.owner, Tick: n.tick.Load(), node: n, life: n.life.Load()}
