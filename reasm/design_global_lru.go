@@ -1,0 +1,50 @@
+package reasm
+
+import "corelane/lru"
+
+// Design global-lru: one list of all queues, the least recently updated goes.
+//
+//	From:    what mails 001, 002 and 004 start from: Linux 2.6 to 3.8.
+//	Index:   chained table under one lock.   Charge:  one atomic counter.
+//	Victim:  least recently updated.         Evictor: the fragment that finds memory
+//	                                         above High evicts down to Low, then goes on.
+//
+//	Add ──> charged > High? ──yes──> evict [oldest ... ] until <= Low
+//	              │                       │
+//	              └───────────────────────┴──> table ──> queue ──> newest end of the list
+//
+//	Bound:   High plus one fragment per lane.
+//	Locks:   queue.mu, then the table's or the list's lock; the evictor holds none
+//	         when it locks its victim.
+//	Wins:    never stuck: dead queues are the oldest and leave first.
+//	Loses:   every fragment of every flow takes the same two locks; with more
+//	         datagrams in flight than memory holds, each evicts the one that was
+//	         about to go on, and nobody completes; a fast flood ages a slow sender out.
+type globalLRU struct {
+	plain
+	c    *cache
+	list lru.Global[queue]
+}
+
+func makeGlobalLRU(c *cache) {
+	c.index = newChains(true)
+	c.account = new(atomicAccount)
+	c.design = &globalLRU{c: c}
+}
+
+func (d *globalLRU) calm(*lane) bool { return d.c.account.Bytes() <= d.c.high.Load() }
+
+func (d *globalLRU) before(l *lane, _ *Fragment) bool {
+	for d.c.account.Bytes() > d.c.low.Load() {
+		victim, ok := d.list.PopOldest()
+		if !ok {
+			break // what is charged is out in datagrams, or being retired
+		}
+		l.evict(victim.Owner, victim.Current)
+	}
+	return true
+}
+
+func (d *globalLRU) link(l *lane, q *queue)  { d.list.Insert(&q.node, l.now) }
+func (d *globalLRU) touch(l *lane, q *queue) { d.list.Touch(&q.node, l.now) }
+func (d *globalLRU) unlink(q *queue)         { d.list.Remove(&q.node) }

@@ -1,0 +1,31 @@
+package reasm
+
+// Design hard-limit: when memory is full, refuse.
+//
+//	From:    what mail 000 complains of: Linux since 4.17 (648700f76b03, 2018).
+//	Index:   one table.      Charge:  one atomic counter.
+//	Victim:  nobody.         Evictor: none; only the timeout drains it.
+//
+//	Add ──> charged > High? ──yes──> Refused, before the lookup: also the
+//	              │                  fragment that would have completed a datagram
+//	              no ──> table ──> queue
+//
+//	Bound:   High plus one fragment per lane.
+//	Locks:   queue.mu, then one bucket's lock.
+//	Wins:    nothing is ever dropped that was accepted; no list, no shared line but the counter.
+//	Loses:   once dead queues fill it, everything is refused until they time out:
+//	         1 % loss of 64 KB datagrams is enough (RE-L2, RE-L3).
+type hardLimit struct {
+	plain
+	c *cache
+}
+
+func makeHardLimit(c *cache) {
+	c.index = newChains(false)
+	c.account = new(atomicAccount)
+	c.design = &hardLimit{c: c}
+}
+
+func (d *hardLimit) calm(*lane) bool { return d.c.account.Bytes() <= d.c.high.Load() }
+
+func (d *hardLimit) before(*lane, *Fragment) bool { return false }

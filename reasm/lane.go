@@ -1,0 +1,384 @@
+package reasm
+
+import (
+	"math"
+
+	"corelane/internal/cacheline"
+)
+
+// lane is one stream of fragments. Its plain fields belong to the goroutine that
+// is using it; wheel and count may be reached by others.
+type lane struct {
+	party
+	id    int
+	now   int64     // latest time seen
+	last  *queue    // where the previous fragment went; a hint, checked under its lock
+	spare []retired // room for the next retired
+	wheel wheel
+	_     cacheline.Pad
+}
+
+// party is whoever may retire queues: a lane, or the goroutine in Step. It
+// collects what must be done after all locks are dropped.
+type party struct {
+	c       *cache
+	count   counters
+	retired []retired
+}
+
+// retired is a queue that this party retired, and has to free.
+type retired struct {
+	q       *queue
+	expired bool
+	now     int64
+}
+
+func (l *lane) Add(now int64, f *Fragment) Result {
+	var r Result
+	l.now = max(l.now, now)
+	if q := l.admit(f, &r); q != nil {
+		l.insert(q, f, &r)
+		q.mu.Unlock()
+	}
+	l.count.verdict(r.Verdict, 1)
+	l.settle()
+	return r
+}
+
+func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
+	n := min(len(fs), len(rs))
+	l.now = max(l.now, now)
+	for i := 0; i < n; {
+		f, r := &fs[i], &rs[i]
+		*r = Result{}
+		i++
+		q := l.admit(f, r)
+		if q == nil {
+			l.count.verdict(r.Verdict, 1)
+			l.settle()
+			continue
+		}
+		held := uint64(0)
+		for {
+			l.insert(q, f, r)
+			if r.Verdict != Held {
+				break
+			}
+			held++
+			if i == n || fs[i].Verdict != Held || fs[i].Key != q.key || !l.c.design.calm(l) {
+				break
+			}
+			f, r = &fs[i], &rs[i]
+			*r = Result{}
+			i++
+		}
+		q.mu.Unlock()
+		if held > 0 {
+			l.count.verdict(Held, held)
+		}
+		if r.Verdict != Held {
+			l.count.verdict(r.Verdict, 1)
+		}
+		l.settle()
+	}
+	return n
+}
+
+// admit returns the queue for f, locked and alive, or nil and the verdict.
+func (l *lane) admit(f *Fragment, r *Result) *queue {
+	if f.Verdict != Held {
+		r.Verdict, r.HasProblem, r.Problem = f.Verdict, f.hasProblem, f.problem
+		if !l.c.cfg.Quirks.EmptyQueue6 || f.Verdict != BadLength && f.Verdict != OffsetTooLarge {
+			return nil
+		}
+		return l.emptyQueue(f, r)
+	}
+	if d := l.c.design; !d.calm(l) && !d.before(l, f) {
+		r.Verdict = Refused
+		return nil
+	}
+	return l.find(f, r)
+}
+
+// emptyQueue makes the queue that Linux leaves behind for an IPv6 fragment it
+// answers with a parameter problem.
+func (l *lane) emptyQueue(f *Fragment, r *Result) *queue {
+	if d := l.c.design; !d.calm(l) && !d.before(l, f) {
+		*r = Result{Verdict: Refused}
+		return nil
+	}
+	saved := *r
+	q := l.find(f, r)
+	if q == nil {
+		return nil
+	}
+	q.mu.Unlock()
+	*r = saved
+	return nil
+}
+
+// find returns the live queue of f's key, locked; it makes one if there is none.
+// nil means that f was judged already.
+func (l *lane) find(f *Fragment, r *Result) *queue {
+	if q := l.last; q != nil {
+		q.mu.Lock()
+		if q.state == live && q.key == f.Key && !l.stale(q) {
+			return q
+		}
+		q.mu.Unlock()
+	}
+	hash := l.c.hash(&f.Key)
+	for {
+		q := l.c.index.find(&f.Key, hash)
+		if q == nil {
+			q, again := l.create(f, hash, r)
+			if again {
+				continue // another lane was first
+			}
+			l.last = q
+			return q
+		}
+		q.mu.Lock()
+		switch {
+		case q.state != live || q.key != f.Key:
+			q.mu.Unlock() // it retired in between, and has left the table
+		case l.stale(q):
+			l.dropStale(q)
+			q.mu.Unlock()
+			r.Restarted = true
+		default:
+			l.last = q
+			return q
+		}
+	}
+}
+
+// stale reports whether q is past its timeout or too old to be joined.
+func (l *lane) stale(q *queue) bool {
+	if l.now <= q.created {
+		return false
+	}
+	return l.now >= q.deadline || l.c.cfg.MaxAge > 0 && l.now-q.created > int64(l.c.cfg.MaxAge)
+}
+
+func (l *lane) dropStale(q *queue) {
+	if l.now >= q.deadline {
+		l.retire(q, evExpired, l.now)
+	} else {
+		l.retire(q, evTooOld, l.now)
+	}
+}
+
+// create makes the queue of f's key and returns it locked. again means that the
+// key is in the table by now; nil that f was judged.
+func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool) {
+	c := l.c
+	switch {
+	case len(f.Payload()) == 0:
+		r.Verdict = ZeroLength // it would discard the queue it makes
+		if c.peers != nil {
+			c.peers.saw(f.Key.peer())
+		}
+		return nil, false
+	case c.closed.Load():
+		r.Verdict = Closed
+		return nil, false
+	}
+	q = c.take()
+	q.mu.Lock()
+	timeout := c.timeout(f.Key.Family())
+	q.key, q.hash, q.lane, q.created, q.last = f.Key, hash, l.id, l.now, l.now
+	if !c.design.create(l, q, &timeout) {
+		q.mu.Unlock()
+		c.queues.Put(q)
+		r.Verdict = Refused
+		return nil, false
+	}
+	q.state, q.timeout = live, timeout
+	if c.index.insert(q) != q {
+		q.state = idle
+		q.mu.Unlock()
+		c.queues.Put(q)
+		return nil, true
+	}
+	l.count.event(evMade, 1)
+	q.charged = queueRecord
+	if fn := c.cfg.Charge.Queue; fn != nil {
+		q.charged = fn(f)
+	}
+	q.base = q.charged
+	c.account.Charge(q.lane, q.charged)
+	if c.peers != nil && f.Key.Family() == IPv4 {
+		q.peer = c.peers.acquire(f.Key.peer())
+	}
+	c.lanes[q.lane].wheel.set(q, later(l.now, timeout))
+	c.design.link(l, q)
+	if c.closed.Load() { // CROSSED close/insert: see Close
+		l.retire(q, evFlushed, l.now)
+		q.mu.Unlock()
+		r.Verdict = Closed
+		return nil, false
+	}
+	return q, false
+}
+
+// insert takes f into q, whose lock the caller holds.
+func (l *lane) insert(q *queue, f *Fragment, r *Result) {
+	c := l.c
+	if q.peer != nil && q.step() > uint32(c.cfg.MaxDist) && q.fragments > 0 {
+		l.restart(q)
+		r.Restarted = true
+	}
+	if r.Verdict = q.judge(f, &c.cfg.Quirks); r.Verdict != Held {
+		if r.Verdict.killed() {
+			l.retire(q, numEvents, l.now)
+		}
+		return
+	}
+	tookMap := q.note(f, l.now)
+	var pinned int64
+	if c.cfg.Mode == Borrow {
+		pinned = q.keep(f)
+	} else {
+		pinned = q.copyIn(f, &c.buffers)
+	}
+	if fn := c.cfg.Charge.Fragment; fn != nil {
+		pinned = fn(f)
+	} else if f.Offset == 0 && len(q.hdr) > len(q.hdrBuf) {
+		pinned += int64(cap(q.hdr))
+	}
+	if tookMap && c.cfg.Charge.Fragment == nil {
+		pinned += unitMapBytes
+	}
+	c.charge(q, pinned)
+	c.design.touch(l, q)
+	if q.complete() {
+		l.finish(q, r)
+	}
+}
+
+// charge changes what q is charged.
+func (c *cache) charge(q *queue, n int64) {
+	q.charged += n
+	if n >= 0 {
+		c.account.Charge(q.lane, n)
+	} else {
+		c.account.Uncharge(q.lane, -n)
+	}
+}
+
+// finish retires a complete queue: it becomes the caller's Datagram, or what was
+// put together is no packet. The fragment that completed it is the last in bufs.
+func (l *lane) finish(q *queue, r *Result) {
+	if r.Verdict = q.judgeComplete(); r.Verdict != Complete {
+		if n := len(q.bufs); n > 0 {
+			q.bufs = q.bufs[:n-1] // not kept: it is still the caller's
+		}
+		l.retire(q, numEvents, l.now)
+		return
+	}
+	l.leave(q)
+	if pinned := q.gather(&l.c.buffers); l.c.cfg.Charge.Fragment == nil {
+		l.c.charge(q, pinned)
+	}
+	r.Datagram = q.deliver()
+}
+
+// restart empties q and gives it a new life with the fragment at hand, as Linux
+// does when max_dist is passed.
+func (l *lane) restart(q *queue) {
+	c := l.c
+	l.count.event(evTooFar, 1)
+	c.charge(q, q.base-q.charged)
+	// What it held leaves in a queue of its own, to be freed without the lock.
+	old := c.take()
+	old.buf, q.buf = q.buf, nil
+	old.bufs, q.bufs = q.bufs, old.bufs
+	old.cells, q.cells = q.cells, old.cells
+	l.retired = append(l.retired, retired{q: old})
+	size, df := q.maxSize, q.maxDF
+	q.forget()
+	if c.cfg.Quirks.SizesSurviveRestart {
+		q.maxSize, q.maxDF = size, df
+	}
+	q.created = l.now
+	c.lanes[q.lane].wheel.set(q, later(l.now, q.timeout))
+}
+
+// leave takes a live queue out of everything that knows it. The caller holds its
+// lock, and owns it from here on.
+func (p *party) leave(q *queue) {
+	c := p.c
+	q.state = idle
+	c.design.unlink(q)
+	c.index.remove(q)
+	c.lanes[q.lane].wheel.stop(q)
+	if q.peer != nil {
+		c.peers.release(q.peer)
+		q.peer = nil
+	}
+	p.count.event(evRetired, 1)
+}
+
+// retire takes a live queue out of the cache and gives up what it held; ev says
+// why, numEvents that a verdict does. The caller holds its lock. Its memory is
+// freed when the party settles.
+func (p *party) retire(q *queue, ev event, now int64) {
+	p.leave(q)
+	p.c.account.Uncharge(q.lane, q.charged)
+	if ev != numEvents {
+		p.count.event(ev, 1)
+	}
+	p.retired = append(p.retired, retired{q: q, expired: ev == evExpired, now: now})
+}
+
+// evict retires q unless somebody else did, and reports whether it did. claim
+// says whether q is still in the life that it was chosen in. No lock is held.
+func (p *party) evict(q *queue, claim func() bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state != live || !claim() {
+		return false
+	}
+	p.retire(q, evEvicted, 0)
+	return true
+}
+
+// settle frees what a lane retired, with no lock held.
+func (l *lane) settle() {
+	if len(l.retired) == 0 {
+		return
+	}
+	rs := l.retired
+	l.retired, l.spare = l.spare, nil // a hook may use this lane again
+	l.c.settle(rs)
+	clear(rs)
+	l.spare = rs[:0]
+}
+
+func (c *cache) settle(rs []retired) {
+	for _, r := range rs {
+		if r.expired && c.cfg.OnExpire != nil {
+			c.cfg.OnExpire(&Expired{
+				Key: r.q.key, First: r.q.firstPacket(), Bytes: int(r.q.holes.bytes),
+				Fragments: int(r.q.fragments), Age: r.now - r.q.created,
+			})
+		}
+		c.free(r.q)
+	}
+}
+
+func (c *cache) timeout(fam Family) int64 {
+	if fam == IPv4 {
+		return int64(c.cfg.Timeout4)
+	}
+	return int64(c.cfg.Timeout6)
+}
+
+// later is now + d, or the end of time.
+func later(now, d int64) int64 {
+	if now > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return now + d
+}

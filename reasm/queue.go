@@ -1,0 +1,267 @@
+package reasm
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"corelane/lru"
+)
+
+// queue is one datagram being put together, and later the Datagram itself. It
+// knows no table, clock or account; its lane does.
+//
+// A queue is recycled, and never given to the garbage collector while a lookup
+// may hold a pointer to it: whoever finds one locks mu and checks that it lives
+// and has the right key.
+//
+// States: idle -> live -> (delivered -> idle | idle). All transitions happen
+// under mu; the one that leaves live is retirement, and whoever makes it owns
+// the rest.
+//
+// Invariants, while live and whenever mu is free:
+//
+//	Q1. holes describes exactly the bytes held, in buf, cells and bufs.
+//	Q2. charged is what this queue has charged to its account.
+//	Q3. hdr is empty unless the byte at offset 0 is held.
+//	Q4. end < 0, or no byte beyond end is held.
+type queue struct {
+	mu    sync.Mutex
+	state state // guarded by mu
+	key   Key   // guarded by mu; also by the table while linked, where it never changes
+	hash  uint64
+
+	// Guarded by mu.
+	cache     *cache
+	lane      int // that made it, and whose wheel it is on
+	created   int64
+	last      int64 // time of the last stored fragment
+	timeout   int64
+	deadline  int64 // written under the wheel's lock too
+	holes     holes
+	end       int32  // payload length of the datagram, -1 while not known
+	maxSize   uint32 // largest fragment, header included
+	maxDF     uint32 // largest with DF
+	firstLen  uint32 // payload of the fragment at offset 0
+	nextHdrAt uint32 // of the fragment at offset 0, IPv6
+	fragments uint32
+	ecns      uint8 // bit n: ECN codepoint n was seen
+	unsorted  bool  // bufs are not in order of offset
+	base      int64 // what the queue was charged before its first fragment
+	charged   int64
+	peer      *peer  // nil unless the cache counts peers
+	rid       uint32 // peer's fragment count at our last fragment
+
+	hdr    []byte  // the first fragment's headers as they arrived; backed by hdrBuf if short
+	buf    *buffer // Copy: the datagram from offset 0, prefix bytes of it
+	prefix uint32
+	cells  []cell   // Copy: fragments beyond the prefix
+	bufs   []Buffer // Borrow: all fragments
+
+	node  lru.Node[queue] // the design's list
+	chain *queue          // next in the chain; guarded by the bucket's lock
+	timer timer           // guarded by the wheel's lock
+
+	dgram  Datagram
+	hdrBuf [64]byte
+}
+
+type state uint8
+
+const (
+	idle      state = iota // in a pool, or being made by one goroutine
+	live                   // in the table
+	delivered              // a Datagram in the caller's hands
+)
+
+// cell is a copied fragment that is not in its final place: it arrived before
+// some byte that precedes it.
+type cell struct {
+	*buffer        // the payload behind the front
+	off, n  uint32 // where it belongs, and how long it is
+}
+
+// What a record of a stored fragment pins, and a queue itself.
+const (
+	cellRecord   = int64(unsafe.Sizeof(cell{}))
+	bufferRecord = int64(unsafe.Sizeof(Buffer{}))
+	queueRecord  = int64(unsafe.Sizeof(queue{}))
+)
+
+// maxIdle bounds the records that a recycled queue keeps room for, because a
+// queue in a pool is charged to nobody.
+const maxIdle = 128
+
+// judge decides whether a fragment may be stored: Held, Duplicate, or what
+// discards the queue. It changes nothing but, with the quirk, the known end.
+//
+// The order of the tests is the kernel's: it decides which cause is counted.
+func (q *queue) judge(f *Fragment, quirks *Quirks) Verdict {
+	off, end := f.Offset, f.end()
+	if f.More {
+		if q.end >= 0 && end > uint32(q.end) {
+			return BadEnd
+		}
+	} else if q.end >= 0 && end != uint32(q.end) || end < q.holes.top {
+		return BadEnd
+	}
+	if end == off {
+		return ZeroLength
+	}
+	fit := q.holes.classify(off, end)
+	if !f.More && (fit == fits || quirks.EndFromDuplicate) {
+		q.end = int32(end)
+	}
+	switch fit {
+	case duplicate:
+		return Duplicate
+	case overlaps:
+		return Overlap
+	}
+	return Held
+}
+
+// note records a fragment that fits, all but its bytes. It reports whether the
+// holes took their bitmaps.
+func (q *queue) note(f *Fragment, now int64) (tookMap bool) {
+	size := uint32(len(f.Packet))
+	q.last = now
+	q.fragments++
+	q.ecns |= 1 << f.ECN
+	q.maxSize = max(q.maxSize, size)
+	if f.DF {
+		q.maxDF = max(q.maxDF, size)
+	}
+	if f.Offset == 0 {
+		q.hdr = append(q.hdrBuf[:0], f.Packet[:f.HeaderLen]...)
+		q.firstLen = size - f.HeaderLen
+		q.nextHdrAt = f.nextHeaderAt
+	}
+	return q.holes.add(f.Offset, f.end())
+}
+
+// complete reports whether every byte up to the known end is held.
+func (q *queue) complete() bool { return q.end > 0 && q.holes.bytes == uint32(q.end) }
+
+// keep stores the caller's buffer itself. It returns the bytes newly pinned.
+func (q *queue) keep(f *Fragment) (pinned int64) {
+	if n := len(q.bufs); n > 0 && q.bufs[n-1].off > f.Offset {
+		q.unsorted = true
+	}
+	q.bufs = append(q.bufs, Buffer{f.Packet, f.Ref, f.Offset, f.HeaderLen})
+	return int64(cap(f.Packet)) + bufferRecord
+}
+
+// copyIn copies the payload: to its place in the datagram if all that precedes
+// it is there, else to a cell of its own. It returns the bytes newly pinned.
+func (q *queue) copyIn(f *Fragment, pool *bufferPool) (pinned int64) {
+	data := f.Payload()
+	if f.Offset != q.prefix {
+		c := cell{pool.get(len(data)), f.Offset, uint32(len(data))}
+		copy(c.b[pool.front:], data)
+		q.cells = append(q.cells, c)
+		return c.pins()
+	}
+	pinned = q.grow(int(q.prefix)+len(data), pool)
+	copy(q.buf.b[pool.front+int(q.prefix):], data)
+	q.prefix += uint32(len(data))
+	return pinned
+}
+
+// grow makes room for n bytes of payload in buf.
+func (q *queue) grow(n int, pool *bufferPool) (pinned int64) {
+	old := q.buf
+	if old != nil && n <= old.room() {
+		return 0
+	}
+	q.buf = pool.get(n)
+	pinned = int64(len(q.buf.b))
+	if old != nil {
+		copy(q.buf.b[pool.front:], old.b[pool.front:pool.front+int(q.prefix)])
+		pinned -= int64(len(old.b))
+		pool.put(old)
+	}
+	return pinned
+}
+
+// gather moves the cells of a complete datagram into buf. It returns the bytes
+// newly pinned, usually less than 0.
+func (q *queue) gather(pool *bufferPool) (pinned int64) {
+	if len(q.cells) == 0 {
+		return 0
+	}
+	pinned = q.grow(int(q.end), pool)
+	for _, c := range q.cells {
+		copy(q.buf.b[pool.front+int(c.off):], c.b[pool.front:pool.front+int(c.n)])
+		pinned -= c.pins()
+	}
+	q.freeCells(pool)
+	return pinned
+}
+
+// pins is what a cell pins, its record included.
+func (c cell) pins() int64 { return int64(len(c.b)) + cellRecord }
+
+func (q *queue) freeCells(pool *bufferPool) {
+	for _, c := range q.cells {
+		pool.put(c.buffer)
+	}
+	clear(q.cells)
+	if q.cells = q.cells[:0]; cap(q.cells) > maxIdle {
+		q.cells = nil
+	}
+}
+
+func (q *queue) dropBufs() {
+	clear(q.bufs)
+	if q.bufs = q.bufs[:0]; cap(q.bufs) > maxIdle {
+		q.bufs = nil
+	}
+}
+
+// sort puts borrowed buffers in order of offset.
+func (q *queue) sort() {
+	if q.unsorted {
+		slices.SortFunc(q.bufs, func(a, b Buffer) int { return cmp.Compare(a.off, b.off) })
+		q.unsorted = false
+	}
+}
+
+// forget empties the queue of everything it learned from fragments. Its buffers
+// must have been taken away.
+func (q *queue) forget() {
+	q.holes.reset()
+	q.end = -1
+	q.maxSize, q.maxDF, q.firstLen, q.nextHdrAt = 0, 0, 0, 0
+	q.fragments, q.ecns, q.unsorted = 0, 0, false
+	q.hdr, q.prefix = nil, 0
+}
+
+// firstPacket returns the fragment at offset 0 as it arrived, nil if it is not
+// held. Only for a retired queue that has not been freed.
+func (q *queue) firstPacket() []byte {
+	if len(q.hdr) == 0 {
+		return nil
+	}
+	for _, b := range q.bufs {
+		if b.off == 0 {
+			return b.Packet
+		}
+	}
+	front := q.cache.buffers.front
+	data := q.buf.b[front : front+int(q.firstLen)]
+	if len(q.hdr) > front {
+		return append(slices.Clip(q.hdr), data...)
+	}
+	copy(q.buf.b[front-len(q.hdr):], q.hdr)
+	return q.buf.b[front-len(q.hdr) : front+int(q.firstLen)]
+}
+
+// info describes the queue for Walk.
+func (q *queue) info() QueueInfo {
+	return QueueInfo{
+		Key: q.key, Created: q.created, Last: q.last, Bytes: int(q.holes.bytes), Charged: q.charged,
+		Fragments: int(q.fragments), Holes: q.holes.gaps(), End: int(q.end),
+	}
+}

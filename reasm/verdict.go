@@ -1,0 +1,108 @@
+package reasm
+
+// Verdict says what became of one fragment, and why. Every fragment gets
+// exactly one, and each has a counter in Stats.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Held: stored; its datagram is not complete yet. The cache keeps the buffer.
+	Held Verdict = iota
+	// Complete: stored, and it completed its datagram. The cache keeps the buffer.
+	Complete
+
+	// Whole: not a fragment. The packet is the caller's, no state was touched.
+	Whole
+	// Atomic: an IPv6 packet with a Fragment header that is its own datagram
+	// (RFC 6946). It never meets a queue; deliver the packet as it is.
+	Atomic
+
+	// Duplicate: every byte of it stands in one run that is held. Ignored; the
+	// contents are not compared, the first copy stays.
+	Duplicate
+
+	// Refused: the limit was reached and the design gave nothing up for it.
+	Refused
+	// Closed: the cache or its namespace was closed.
+	Closed
+
+	// Overlap: it covers bytes that are held, but is no duplicate. The whole
+	// datagram was discarded (RFC 5722, RFC 8200; Linux does the same for IPv4).
+	Overlap
+	// BadEnd: a second end of the datagram, or data beyond its end. Discarded.
+	BadEnd
+	// ZeroLength: a fragment without payload. The datagram was discarded.
+	ZeroLength
+	// TooLong: complete, but longer than an IP packet can be. Discarded.
+	TooLong
+	// BadECN: fragments of one datagram are marked both Not-ECT and ECT or CE
+	// (RFC 3168 5.3). Discarded at completion.
+	BadECN
+
+	// BadLength: an IPv6 fragment that is not the last, and not a multiple of 8
+	// bytes long. Only the fragment is refused, with a parameter problem.
+	BadLength
+	// OffsetTooLarge: an IPv6 fragment that reaches beyond 65535 bytes. Only the
+	// fragment is refused, with a parameter problem.
+	OffsetTooLarge
+	// ShortChain: an IPv6 first fragment without its whole header chain (RFC 7112,
+	// RFC 8200). Only the fragment is refused, with a parameter problem.
+	ShortChain
+	// NoRoom: an IPv6 packet whose payload length is 0 or leaves no room for its
+	// Fragment header. Refused with a parameter problem.
+	NoRoom
+
+	// Truncated: the packet is shorter than its header says.
+	Truncated
+	// BadHeader: not an IP header (version, IHL, total length below the header).
+	BadHeader
+	// BadChecksum: the IPv4 header checksum is wrong, and the parser verifies it.
+	BadChecksum
+
+	numVerdicts
+)
+
+var verdictNames = [numVerdicts]string{
+	"held", "complete", "whole", "atomic", "duplicate", "refused", "closed", "overlap", "bad-end", "zero-length",
+	"too-long", "bad-ecn", "bad-length", "offset-too-large", "short-chain", "no-room", "truncated", "bad-header", "bad-checksum",
+}
+
+// String returns the verdict in lower case, words joined by hyphens.
+func (v Verdict) String() string {
+	if v < numVerdicts {
+		return verdictNames[v]
+	}
+	return "verdict?"
+}
+
+// Kept reports whether the cache keeps the fragment's buffer. It is the one rule
+// of borrow mode: a buffer that was not kept is still the caller's.
+func (v Verdict) Kept() bool { return v <= Complete }
+
+// Malformed reports whether the packet was refused by the parser.
+func (v Verdict) Malformed() bool { return v >= Truncated && v < numVerdicts }
+
+// killed reports whether the verdict discards a whole queue.
+func (v Verdict) killed() bool { return v >= Overlap && v <= BadECN }
+
+// Problem is the ICMPv6 parameter problem that a stack must answer to a refused
+// fragment (RFC 8200 4.5). The library never sends it.
+type Problem struct {
+	Code    uint8  // 0 erroneous field, 3 first fragment without its header chain
+	Pointer uint32 // offset of the field in the packet that was refused
+}
+
+// Result is the outcome of one fragment.
+type Result struct {
+	Verdict Verdict
+	// Restarted: the datagram's earlier fragments were dropped first, as too far
+	// away (max_dist), too old (MaxAge) or past their timeout.
+	Restarted bool
+	// HasProblem: Problem must be answered, unless the packet was multicast.
+	HasProblem bool
+	Problem    Problem
+	// Evicted counts the queues given up while this fragment was taken in.
+	Evicted int32
+	// Datagram is set when Verdict is Complete. The caller must Release it.
+	Datagram *Datagram
+}
