@@ -54,7 +54,7 @@ func (l *lane[T]) drop(n *Node[T]) {
 // search says which node a pop wants.
 type search struct {
 	before int64 // it was touched before this tick
-	scan   int   // nodes that may still be filed anew on the way; at 0 the oldest seen must do
+	scan   int64 // nodes that may still be filed anew on the way; at 0 the oldest seen must do
 	over   bool  // scan ran out, and the oldest seen would not do
 }
 
@@ -103,6 +103,9 @@ func (l *lane[T]) refile(n *Node[T], tick int64, exact bool) {
 		l.stats.Relinked++
 	}
 	if n.slot == inFresh {
+		if l.aged.levels == 0 {
+			l.aged.base = key(n.pos) // n is the first of all: fewer digits differ
+		}
 		l.fresh.unlink(n)
 	} else {
 		if !exact {

@@ -2,7 +2,6 @@ package lru
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -111,7 +110,7 @@ func TestPerCPUMatchesReference(t *testing.T) {
 						"sparse": func() int64 { return rnd.Int64N(100) },
 						"wild":   func() int64 { return 1 << rnd.IntN(36) },
 					}[span]
-					all.add(drive(t, rnd, plan{lanes: lanes, scan: math.MaxInt32, jump: jump}, 300))
+					all.add(drive(t, rnd, plan{lanes: lanes, scan: 1 << 30, jump: jump}, 300))
 				}
 				require.NotZero(t, all.Relinked)
 				require.Zero(t, all.Cut)
@@ -126,7 +125,7 @@ func TestPerCPUAgeErrorWithLaggingClocks(t *testing.T) {
 		t.Run(fmt.Sprintf("back=%d", back), func(t *testing.T) {
 			for seed := range uint64(40) {
 				rnd := rand.New(rand.NewPCG(seed, 99))
-				drive(t, rnd, plan{lanes: 3, scan: math.MaxInt32, back: back,
+				drive(t, rnd, plan{lanes: 3, scan: 1 << 30, back: back,
 					jump: func() int64 { return rnd.Int64N(4) }}, 300)
 			}
 		})
@@ -139,7 +138,7 @@ func FuzzPerCPU(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 0, 2, 1, 4, 255, 1, 1, 5, 0, 5, 0})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		var (
-			p    = newPerCPU(t, Config{Lanes: 3, Scan: math.MaxInt32})
+			p    = newPerCPU(t, Config{Lanes: 3, Scan: 1 << 30})
 			ref  reference
 			it   = newItems(8)
 			tick int64

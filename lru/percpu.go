@@ -37,7 +37,7 @@ const DefaultScan = 1024
 // than the node's is ignored.
 type PerCPU[T any] struct {
 	lanes []lane[T] // immutable
-	scan  int       // immutable
+	scan  int64     // immutable
 }
 
 // NewPerCPU makes an empty list of cfg.Lanes lanes. The error says which number
@@ -46,13 +46,13 @@ func NewPerCPU[T any](cfg Config) (*PerCPU[T], error) {
 	if cfg.Lanes < 1 || cfg.Lanes > 1<<16 {
 		return nil, fmt.Errorf("lru: Config.Lanes is %d, want 1 to %d", cfg.Lanes, 1<<16)
 	}
-	if cfg.Scan < 0 {
-		return nil, fmt.Errorf("lru: Config.Scan is %d, want 0 or more", cfg.Scan)
+	if cfg.Scan < 0 || cfg.Scan > 1<<30 {
+		return nil, fmt.Errorf("lru: Config.Scan is %d, want 0 to %d", cfg.Scan, 1<<30)
 	}
 	if cfg.Scan == 0 {
 		cfg.Scan = DefaultScan
 	}
-	p := &PerCPU[T]{lanes: make([]lane[T], cfg.Lanes), scan: cfg.Scan}
+	p := &PerCPU[T]{lanes: make([]lane[T], cfg.Lanes), scan: int64(cfg.Scan)}
 	for i := range p.lanes {
 		p.lanes[i].index = i
 		p.lanes[i].bound.Store(Any)
@@ -122,7 +122,7 @@ func (p *PerCPU[T]) PopIdle(before int64) (Ref[T], bool) {
 // a load per lane and a lock for each run of victims that stand together on one
 // lane, plus a move for each node met that was touched since it was filed.
 func (p *PerCPU[T]) PopBatch(refs []Ref[T], before int64) (n int) {
-	s := search{before: before, scan: p.scan * len(refs)}
+	s := search{before: before, scan: p.scan * int64(len(refs))}
 	for n < len(refs) {
 		l, others := p.eldest(before)
 		if l == nil {

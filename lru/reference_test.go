@@ -1,6 +1,7 @@
 package lru
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -79,5 +80,5 @@ func (r *reference) oldestTick() (int64, bool) {
 	if len(r.used) == 0 {
 		return 0, false
 	}
-	return slices.MinFunc(r.used, func(a, b entry) int { return int(a.tick - b.tick) }).tick, true
+	return slices.MinFunc(r.used, func(a, b entry) int { return cmp.Compare(a.tick, b.tick) }).tick, true
 }
