@@ -48,8 +48,9 @@ type account interface {
 // called from several lanes at the same time. A hook that is called with a
 // queue's lock held takes no other queue's lock.
 type design interface {
-	// calm reports that before would do nothing. It is the hot path: no lock.
-	calm(l *lane) bool
+	// room is how many bytes may still be charged before the design must act;
+	// below 0, before is called. It is the hot path: no lock.
+	room(l *lane) int64
 	// before makes room ahead of a fragment, with no lock held; false refuses
 	// the fragment.
 	before(l *lane, f *Fragment) bool
@@ -68,7 +69,7 @@ type design interface {
 // plain is a design that does nothing; designs embed it and say what they do.
 type plain struct{}
 
-func (plain) calm(*lane) bool                     { return true }
+func (plain) room(*lane) int64                    { return math.MaxInt64 }
 func (plain) before(*lane, *Fragment) bool        { return true }
 func (plain) create(*lane, *queue, *int64) bool   { return true }
 func (plain) link(*lane, *queue)                  {}

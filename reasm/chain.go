@@ -53,7 +53,7 @@ func (t *chains) find(k *Key, hash uint64) *queue {
 
 func (t *chains) look(at uint64, k *Key, hash uint64) *queue {
 	for q := t.heads[at]; q != nil; q = q.chain {
-		if q.hash == hash && q.key == *k {
+		if q.hash == hash && q.key.equal(k) {
 			return q
 		}
 	}

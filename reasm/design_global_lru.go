@@ -32,7 +32,7 @@ func makeGlobalLRU(c *cache) {
 	c.design = &globalLRU{c: c}
 }
 
-func (d *globalLRU) calm(*lane) bool { return d.c.account.Bytes() <= d.c.high.Load() }
+func (d *globalLRU) room(*lane) int64 { return d.c.high.Load() - d.c.account.Bytes() }
 
 func (d *globalLRU) before(l *lane, _ *Fragment) bool {
 	for d.c.account.Bytes() > d.c.low.Load() {

@@ -26,6 +26,6 @@ func makeHardLimit(c *cache) {
 	c.design = &hardLimit{c: c}
 }
 
-func (d *hardLimit) calm(*lane) bool { return d.c.account.Bytes() <= d.c.high.Load() }
+func (d *hardLimit) room(*lane) int64 { return d.c.high.Load() - d.c.account.Bytes() }
 
 func (d *hardLimit) before(*lane, *Fragment) bool { return false }

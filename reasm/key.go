@@ -24,6 +24,12 @@ type Key struct {
 	tag          uint64 // namespace<<48 | family<<40 | protocol<<32 | identification
 }
 
+// equal is ==, in line.
+func (k *Key) equal(o *Key) bool {
+	return (k.SrcLo^o.SrcLo|k.DstLo^o.DstLo|k.tag^o.tag) == 0 &&
+		(k.SrcHi^o.SrcHi|k.DstHi^o.DstHi|k.Domain^o.Domain) == 0
+}
+
 // Family is the kind of datagram a key belongs to.
 type Family uint8
 

@@ -37,7 +37,7 @@ func (l *lane) Add(now int64, f *Fragment) Result {
 	var r Result
 	l.now = max(l.now, now)
 	if q := l.admit(f, &r); q != nil {
-		l.insert(q, f, &r)
+		l.take(q, f, &r)
 		q.mu.Unlock()
 	}
 	l.count.verdict(r.Verdict, 1)
@@ -49,37 +49,66 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 	n := min(len(fs), len(rs))
 	l.now = max(l.now, now)
 	for i := 0; i < n; {
-		f, r := &fs[i], &rs[i]
-		*r = Result{}
-		i++
-		q := l.admit(f, r)
-		if q == nil {
-			l.count.verdict(r.Verdict, 1)
-			l.settle()
-			continue
-		}
-		held := uint64(0)
-		for {
-			l.insert(q, f, r)
-			if r.Verdict != Held {
-				break
+		rs[i] = Result{}
+		if q := l.admit(&fs[i], &rs[i]); q != nil {
+			took := l.takeRun(q, fs[i:n], rs[i:n])
+			q.mu.Unlock()
+			if took > 1 {
+				l.count.verdict(Held, uint64(took-1))
 			}
-			held++
-			if i == n || fs[i].Verdict != Held || fs[i].Key != q.key || !l.c.design.calm(l) {
-				break
-			}
-			f, r = &fs[i], &rs[i]
-			*r = Result{}
+			i += took
+		} else {
 			i++
 		}
-		q.mu.Unlock()
-		if held > 0 {
-			l.count.verdict(Held, held)
-		}
-		if r.Verdict != Held {
-			l.count.verdict(r.Verdict, 1)
-		}
+		l.count.verdict(rs[i-1].Verdict, 1)
 		l.settle()
+	}
+	return n
+}
+
+// take takes f into q, whose lock the caller holds.
+func (l *lane) take(q *queue, f *Fragment, r *Result) {
+	pinned := l.store(q, f, r)
+	if r.Verdict == Held {
+		l.c.charge(q, pinned)
+		l.c.design.touch(l, q)
+		if q.complete() {
+			l.finish(q, r)
+		}
+	}
+}
+
+// takeRun is take for the fragments of one datagram that stand in front of fs,
+// the first of which was admitted: one lock, one charge and one touch for all.
+// It stops behind the first that is not Held, and where the design would have to
+// act; it returns how many it took.
+func (l *lane) takeRun(q *queue, fs []Fragment, rs []Result) (n int) {
+	var pinned int64
+	room := l.c.design.room(l)
+	for {
+		f, r := &fs[n], &rs[n]
+		p := l.store(q, f, r)
+		n++
+		if r.Restarted {
+			pinned = 0 // what was stored before is gone, and was not charged yet
+		}
+		pinned += p
+		if r.Verdict != Held {
+			break
+		}
+		if q.complete() {
+			l.c.charge(q, pinned)
+			l.finish(q, r)
+			return n
+		}
+		if n == len(fs) || fs[n].Verdict != Held || !fs[n].Key.equal(&q.key) || pinned > room {
+			break
+		}
+		rs[n] = Result{}
+	}
+	if q.state == live {
+		l.c.charge(q, pinned)
+		l.c.design.touch(l, q)
 	}
 	return n
 }
@@ -93,7 +122,7 @@ func (l *lane) admit(f *Fragment, r *Result) *queue {
 		}
 		return l.emptyQueue(f, r)
 	}
-	if d := l.c.design; !d.calm(l) && !d.before(l, f) {
+	if d := l.c.design; d.room(l) < 0 && !d.before(l, f) {
 		r.Verdict = Refused
 		return nil
 	}
@@ -103,7 +132,7 @@ func (l *lane) admit(f *Fragment, r *Result) *queue {
 // emptyQueue makes the queue that Linux leaves behind for an IPv6 fragment it
 // answers with a parameter problem.
 func (l *lane) emptyQueue(f *Fragment, r *Result) *queue {
-	if d := l.c.design; !d.calm(l) && !d.before(l, f) {
+	if d := l.c.design; d.room(l) < 0 && !d.before(l, f) {
 		*r = Result{Verdict: Refused}
 		return nil
 	}
@@ -122,7 +151,7 @@ func (l *lane) emptyQueue(f *Fragment, r *Result) *queue {
 func (l *lane) find(f *Fragment, r *Result) *queue {
 	if q := l.last; q != nil {
 		q.mu.Lock()
-		if q.state == live && q.key == f.Key && !l.stale(q) {
+		if q.state == live && q.key.equal(&f.Key) && !l.stale(q) {
 			return q
 		}
 		q.mu.Unlock()
@@ -140,7 +169,7 @@ func (l *lane) find(f *Fragment, r *Result) *queue {
 		}
 		q.mu.Lock()
 		switch {
-		case q.state != live || q.key != f.Key:
+		case q.state != live || !q.key.equal(&f.Key):
 			q.mu.Unlock() // it retired in between, and has left the table
 		case l.stale(q):
 			l.dropStale(q)
@@ -222,8 +251,9 @@ func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool
 	return q, false
 }
 
-// insert takes f into q, whose lock the caller holds.
-func (l *lane) insert(q *queue, f *Fragment, r *Result) {
+// store judges f and keeps it if it is Held. It returns the bytes newly pinned,
+// which are not charged yet. The caller holds q's lock.
+func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	c := l.c
 	if q.peer != nil && q.step() > uint32(c.cfg.MaxDist) && q.fragments > 0 {
 		l.restart(q)
@@ -233,28 +263,24 @@ func (l *lane) insert(q *queue, f *Fragment, r *Result) {
 		if r.Verdict.killed() {
 			l.retire(q, numEvents, l.now)
 		}
-		return
+		return 0
 	}
 	tookMap := q.note(f, l.now)
-	var pinned int64
 	if c.cfg.Mode == Borrow {
 		pinned = q.keep(f)
 	} else {
 		pinned = q.copyIn(f, &c.buffers)
 	}
 	if fn := c.cfg.Charge.Fragment; fn != nil {
-		pinned = fn(f)
-	} else if f.Offset == 0 && len(q.hdr) > len(q.hdrBuf) {
-		pinned += int64(cap(q.hdr))
+		return fn(f)
 	}
-	if tookMap && c.cfg.Charge.Fragment == nil {
+	if tookMap {
 		pinned += unitMapBytes
 	}
-	c.charge(q, pinned)
-	c.design.touch(l, q)
-	if q.complete() {
-		l.finish(q, r)
+	if f.Offset == 0 && len(q.hdr) > len(q.hdrBuf) {
+		pinned += int64(cap(q.hdr))
 	}
+	return pinned
 }
 
 // charge changes what q is charged.
