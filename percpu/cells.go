@@ -25,45 +25,51 @@ const maxLanes = 1024
 type cells struct {
 	// blocks: nil -> first word of the block, once; by whoever needs it first.
 	blocks [11]atomic.Pointer[atomic.Int64]
-	row    uintptr // bytes per row; immutable
+	row    uint // bytes per row; immutable
 }
 
-const wordSize = unsafe.Sizeof(atomic.Int64{})
+const wordSize = uint(unsafe.Sizeof(atomic.Int64{}))
 
 func makeCells(words int) cells {
-	return cells{row: (uintptr(words)*wordSize + cacheline.Apart - 1) &^ (cacheline.Apart - 1)}
+	const apart = uint(cacheline.Apart)
+	return cells{row: (uint(words)*wordSize + apart - 1) / apart * apart}
 }
 
-// at returns the first word of the row of lane.
+// at returns the first word of the row of lane, making it if need be.
 func (c *cells) at(lane int) *atomic.Int64 {
+	if row := c.find(lane); row != nil {
+		return row
+	}
+	c.grow(bits.Len(uint(lane) % maxLanes))
+	return c.find(lane)
+}
+
+// find returns the first word of the row of lane, nil if no lane of its block was
+// ever used.
+func (c *cells) find(lane int) *atomic.Int64 {
 	l := uint(lane) % maxLanes
 	k := bits.Len(l)
 	// ACQUIRE percpu.block
 	b := c.blocks[k].Load()
 	if b == nil {
-		b = c.grow(k)
+		return nil
 	}
 	// The block starts at lane 2^(k-1); clearing that bit leaves the distance.
-	return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(b), uintptr(l&^(1<<k>>1))*c.row))
+	return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(b), l&^(1<<k>>1)*c.row))
 }
 
-// grow makes block k, or finds that somebody just did.
-//
-//go:noinline
-func (c *cells) grow(k int) *atomic.Int64 {
+// grow makes block k, unless somebody just did.
+func (c *cells) grow(k int) {
 	rows := max(1<<k>>1, 1)
-	words := make([]atomic.Int64, uintptr(rows)*c.row/wordSize)
+	words := make([]atomic.Int64, uint(rows)*c.row/wordSize)
 	// PUBLISH percpu.block: the words are zero before anyone can reach them. The
 	// loser of the race drops its block unused.
-	if c.blocks[k].CompareAndSwap(nil, &words[0]) {
-		return &words[0]
-	}
-	return c.blocks[k].Load()
+	c.blocks[k].CompareAndSwap(nil, &words[0])
 }
 
-// word returns word i of a row that starts at first. The caller has checked i.
-func word(first *atomic.Int64, i int) *atomic.Int64 {
-	return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(first), uintptr(i)*wordSize))
+// word returns the i-th word from first on. The caller has checked i.
+func word(first *atomic.Int64, i uint) *atomic.Int64 {
+	return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(first), i*wordSize))
 }
 
 // lanes counts the rows that exist.
@@ -85,7 +91,7 @@ func (c *cells) rows() iter.Seq[*atomic.Int64] {
 				continue
 			}
 			for i := range max(1<<k>>1, 1) {
-				if !yield((*atomic.Int64)(unsafe.Add(unsafe.Pointer(b), uintptr(i)*c.row))) {
+				if !yield(word(b, uint(i)*c.row/wordSize)) {
 					return
 				}
 			}
@@ -96,7 +102,7 @@ func (c *cells) rows() iter.Seq[*atomic.Int64] {
 // sum adds up word i of every row.
 func (c *cells) sum(i int) (n int64) {
 	for row := range c.rows() {
-		n += word(row, i).Load()
+		n += word(row, uint(i)).Load()
 	}
 	return n
 }

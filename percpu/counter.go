@@ -14,7 +14,7 @@ type Counter struct {
 	// switch moves nothing and can lose nothing.
 	base  atomic.Int64
 	cells atomic.Pointer[cells] // nil -> set, once
-	seen  contention
+	seen  Spread
 }
 
 // Add adds n, which may be negative.
@@ -52,7 +52,8 @@ func (c *Counter) AddAt(lane int, n int64) {
 //
 //go:noinline
 func (c *Counter) crowded() {
-	if c.seen.meet() {
+	c.seen.Meet()
+	if c.seen.Wide() {
 		cs := makeCells(1)
 		// PUBLISH percpu.counter.cells: row was set before; who loads the pointer
 		// sees it. A loser's directory is dropped before anybody added to it.

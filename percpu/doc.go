@@ -12,6 +12,7 @@
 //	Batched   one number with a cheap approximate read and a proven error
 //	Snapshot  several numbers read, or drained, at one instant
 //	Values    one T per lane, for everything that is not a number
+//	Spread    picks a lane: one for all until they collide
 //
 // # Lanes
 //
@@ -52,7 +53,7 @@
 // # How
 //
 // cells.go: a directory of blocks that only grows, so that addresses are stable.
-// contention.go: when one word becomes many. counter.go, group.go, batched.go,
+// spread.go: when one word becomes many. counter.go, group.go, batched.go,
 // snapshot.go and values.go hold one type each; pin.go is the only file that
 // reaches into the runtime, and -tags percpu_nolinkname replaces it.
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Group is a fixed number of counters that live side by side, lane by lane: the
@@ -16,7 +17,7 @@ import (
 // several at one instant see Snapshot.
 type Group struct {
 	cells cells
-	n     int // immutable
+	n     uint // immutable
 }
 
 // NewGroup makes a group of n counters, all 0. It panics unless n >= 1.
@@ -24,11 +25,11 @@ func NewGroup(n int) *Group {
 	if n < 1 {
 		panic(fmt.Sprintf("percpu: NewGroup of %d counters", n))
 	}
-	return &Group{cells: makeCells(n), n: n}
+	return &Group{cells: makeCells(n), n: uint(n)}
 }
 
 // Len returns the number of counters.
-func (g *Group) Len() int { return g.n }
+func (g *Group) Len() int { return int(g.n) }
 
 // Add adds d to counter i. Cost: ID plus one atomic add.
 func (g *Group) Add(i int, d int64) { g.Cell(ID(), i).Add(d) }
@@ -45,7 +46,7 @@ func (g *Group) Load(i int) int64 {
 // All yields every counter's index and sum.
 func (g *Group) All() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
-		for i := range g.n {
+		for i := range int(g.n) {
 			if !yield(i, g.cells.sum(i)) {
 				return
 			}
@@ -56,10 +57,19 @@ func (g *Group) All() iter.Seq2[int, int64] {
 // Cell returns the word of counter i on a lane, to build other things on: its
 // address never changes, and the group never writes to it by itself.
 func (g *Group) Cell(lane, i int) *atomic.Int64 {
-	if uint(i) >= uint(g.n) {
+	if uint(i) >= g.n {
 		g.check(i)
 	}
-	return word(g.cells.at(lane), i)
+	return word(g.cells.at(lane), uint(i))
+}
+
+// Find is Cell for hot paths, where it inlines: nil if the lane was never used,
+// or i is out of range.
+func (g *Group) Find(lane, i int) *atomic.Int64 {
+	if row := g.cells.find(lane); row != nil && uint(i) < g.n {
+		return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(row), uint(i)*wordSize)) // word, as the inliner's budget wants it
+	}
+	return nil
 }
 
 // Cells yields the word of counter i on every lane in use.
@@ -67,7 +77,7 @@ func (g *Group) Cells(i int) iter.Seq[*atomic.Int64] {
 	g.check(i)
 	return func(yield func(*atomic.Int64) bool) {
 		for row := range g.cells.rows() {
-			if !yield(word(row, i)) {
+			if !yield(word(row, uint(i))) {
 				return
 			}
 		}
@@ -78,7 +88,7 @@ func (g *Group) Cells(i int) iter.Seq[*atomic.Int64] {
 func (g *Group) Lanes() int { return g.cells.lanes() }
 
 func (g *Group) check(i int) {
-	if uint(i) >= uint(g.n) {
+	if uint(i) >= g.n {
 		panic(fmt.Sprintf("percpu: counter %d of a group of %d", i, g.n))
 	}
 }
