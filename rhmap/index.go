@@ -1,0 +1,72 @@
+package rhmap
+
+// index is a core whose entries have keys of type K: the part of Map and Table
+// that hashes.
+type index[K comparable] struct {
+	core
+	hasher Hasher[K]
+}
+
+// setup makes the index ready, but for core.hash.
+func (x *index[K]) setup(h Hasher[K], lim limits, capacity int) {
+	h.settle()
+	x.hasher = h
+	x.draw = x.hasher.draw
+	x.init(lim, capacity)
+}
+
+// look returns the head of the chain of *k for reading, with its meta word. b is
+// nil when the chain is empty because nothing was ever written near it.
+//
+// A chain that has been retired is left once, and the second one is read
+// whatever it says. For if that one was retired as well, it was so during this
+// call: its version could be left only after the first one was, which was
+// current when the call began. So what it shows, less what has been marked dead
+// since, was true at an instant of this call.
+func (x *index[K]) look(k *K) (v *version, h uint64, b *bucket, m uint64) {
+	v = x.cur.Load()
+	h = x.hasher.sum(&v.hashKey, k)
+	b = v.bucket(h)
+	if b == nil {
+		return v, h, nil, 0
+	}
+	// ACQUIRE moved.
+	m = b.meta.Load()
+	if m&gone != 0 {
+		return x.lookAfter(v, h, k)
+	}
+	return v, h, b, m
+}
+
+func (x *index[K]) lookAfter(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
+	nv := x.after(v)
+	if nv.ep != v.ep {
+		h = x.hasher.sum(&nv.hashKey, k)
+	}
+	b := nv.bucket(h)
+	if b == nil {
+		return nv, h, nil, 0
+	}
+	return nv, h, b, b.meta.Load()
+}
+
+// acquire locks the chain of *k where it rules, helping with a resize on the way.
+func (x *index[K]) acquire(k *K) (v *version, h uint64, b *bucket, m uint64) {
+	v = x.cur.Load()
+	h = x.hasher.sum(&v.hashKey, k)
+	for {
+		if v.next.Load() != nil {
+			x.help(v, h, helpUnits)
+		}
+		b = v.bucketMade(h)
+		m, ok := x.lock(b, h)
+		if ok {
+			return v, h, b, m
+		}
+		nv := x.after(v)
+		if nv.ep != v.ep {
+			h = x.hasher.sum(&nv.hashKey, k)
+		}
+		v = nv
+	}
+}
