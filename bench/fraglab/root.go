@@ -1,0 +1,18 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newRootCommand returns the command with its subcommands. Results go to its
+// standard output and nothing else does; errors are returned, and main prints
+// them.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "fraglab",
+		Short:         "The laboratory of the IP fragment cache",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newReplayCommand())
+	return root
+}
