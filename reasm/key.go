@@ -26,8 +26,9 @@ type Key struct {
 
 // equal is ==, in line.
 func (k *Key) equal(o *Key) bool {
-	return (k.SrcLo^o.SrcLo|k.DstLo^o.DstLo|k.tag^o.tag) == 0 &&
-		(k.SrcHi^o.SrcHi|k.DstHi^o.DstHi|k.Domain^o.Domain) == 0
+	// Go gives ^ and | the same precedence: the parentheses are needed.
+	return (k.SrcLo^o.SrcLo)|(k.DstLo^o.DstLo)|(k.tag^o.tag) == 0 &&
+		(k.SrcHi^o.SrcHi)|(k.DstHi^o.DstHi)|(k.Domain^o.Domain) == 0
 }
 
 // Family is the kind of datagram a key belongs to.
