@@ -100,7 +100,7 @@ func (q *queue) deliver() *Datagram {
 	c := q.cache
 	d := &q.dgram
 	d.q = q
-	d.hdr, d.size = q.build(&c.cfg.Quirks)
+	d.hdr, d.size = q.build()
 	if front := c.buffers.front; q.buf != nil && len(d.hdr) <= front {
 		d.hdr = q.buf.b[front-copy(q.buf.b[front-len(d.hdr):], d.hdr) : front]
 	}
@@ -141,7 +141,7 @@ func (q *queue) judgeComplete() Verdict {
 }
 
 // build rebuilds the header of a complete queue in place.
-func (q *queue) build(quirks *Quirks) (hdr []byte, size int) {
+func (q *queue) build() (hdr []byte, size int) {
 	or, _ := ecnResult(q.ecns)
 	hdr, size = q.hdr, int(q.maxSize)
 	if q.key.Family() == IPv6 {
@@ -150,9 +150,6 @@ func (q *queue) build(quirks *Quirks) (hdr []byte, size int) {
 		hdr = hdr[:at]
 		binary.BigEndian.PutUint16(hdr[payloadLenAt:], uint16(at-ipv6Header+int(q.end)))
 		hdr[1] |= or << 4
-		if quirks.MaxSize16 {
-			size = int(uint16(size))
-		}
 		return hdr, size
 	}
 	hdr[1] |= or

@@ -265,7 +265,7 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 		}
 		return 0
 	}
-	tookMap := q.note(f, l.now)
+	tookMap := q.note(f, l.now, &c.cfg.Quirks)
 	if c.cfg.Mode == Borrow {
 		pinned = q.keep(f)
 	} else {

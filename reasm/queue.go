@@ -124,8 +124,11 @@ func (q *queue) judge(f *Fragment, quirks *Quirks) Verdict {
 
 // note records a fragment that fits, all but its bytes. It reports whether the
 // holes took their bitmaps.
-func (q *queue) note(f *Fragment, now int64) (tookMap bool) {
+func (q *queue) note(f *Fragment, now int64, quirks *Quirks) (tookMap bool) {
 	size := uint32(len(f.Packet))
+	if quirks.MaxSize16 {
+		size = uint32(uint16(size))
+	}
 	q.last = now
 	q.fragments++
 	q.ecns |= 1 << f.ECN
@@ -135,7 +138,7 @@ func (q *queue) note(f *Fragment, now int64) (tookMap bool) {
 	}
 	if f.Offset == 0 {
 		q.hdr = append(q.hdrBuf[:0], f.Packet[:f.HeaderLen]...)
-		q.firstLen = size - f.HeaderLen
+		q.firstLen = f.end()
 		q.nextHdrAt = f.nextHeaderAt
 	}
 	return q.holes.add(f.Offset, f.end())
