@@ -47,7 +47,7 @@ type queue struct {
 	nextHdrAt uint32 // of the fragment at offset 0, IPv6
 	fragments uint32
 	ecns      uint8 // bit n: ECN codepoint n was seen
-	unsorted  bool  // bufs are not in order of offset
+	sorting   order // how bufs lie
 	base      int64 // what the queue was charged before its first fragment
 	charged   int64
 	peer      *peer  // nil unless the cache counts peers
@@ -73,6 +73,14 @@ const (
 	idle      state = iota // in a pool, or being made by one goroutine
 	live                   // in the table
 	delivered              // a Datagram in the caller's hands
+)
+
+// order says which ways the offsets of neighbours in a list go.
+type order uint8
+
+const (
+	ascends order = 1 << iota
+	descends
 )
 
 // cell is a copied fragment that is not in its final place: it arrived before
@@ -126,13 +134,14 @@ func (q *queue) judge(f *Fragment, quirks *Quirks) Verdict {
 // holes took their bitmaps.
 func (q *queue) note(f *Fragment, now int64, quirks *Quirks) (tookMap bool) {
 	size := uint32(len(f.Packet))
-	if quirks.MaxSize16 {
-		size = uint32(uint16(size))
-	}
 	q.last = now
 	q.fragments++
 	q.ecns |= 1 << f.ECN
-	q.maxSize = max(q.maxSize, size)
+	if size > q.maxSize {
+		if q.maxSize = size; quirks.MaxSize16 {
+			q.maxSize = uint32(uint16(size))
+		}
+	}
 	if f.DF {
 		q.maxDF = max(q.maxDF, size)
 	}
@@ -149,8 +158,12 @@ func (q *queue) complete() bool { return q.end > 0 && q.holes.bytes == uint32(q.
 
 // keep stores the caller's buffer itself. It returns the bytes newly pinned.
 func (q *queue) keep(f *Fragment) (pinned int64) {
-	if n := len(q.bufs); n > 0 && q.bufs[n-1].off > f.Offset {
-		q.unsorted = true
+	if n := len(q.bufs); n > 0 {
+		if q.bufs[n-1].off > f.Offset {
+			q.sorting |= descends
+		} else {
+			q.sorting |= ascends
+		}
 	}
 	q.bufs = append(q.bufs, Buffer{f.Packet, f.Ref, f.Offset, f.HeaderLen})
 	return int64(cap(f.Packet)) + bufferRecord
@@ -223,12 +236,16 @@ func (q *queue) dropBufs() {
 	}
 }
 
-// sort puts borrowed buffers in order of offset.
+// sort puts borrowed buffers in order of offset. Most datagrams arrive in order,
+// and most others backwards.
 func (q *queue) sort() {
-	if q.unsorted {
+	switch q.sorting {
+	case descends:
+		slices.Reverse(q.bufs)
+	case ascends | descends:
 		slices.SortFunc(q.bufs, func(a, b Buffer) int { return cmp.Compare(a.off, b.off) })
-		q.unsorted = false
 	}
+	q.sorting = 0
 }
 
 // forget empties the queue of everything it learned from fragments. Its buffers
@@ -237,7 +254,7 @@ func (q *queue) forget() {
 	q.holes.reset()
 	q.end = -1
 	q.maxSize, q.maxDF, q.firstLen, q.nextHdrAt = 0, 0, 0, 0
-	q.fragments, q.ecns, q.unsorted = 0, 0, false
+	q.fragments, q.ecns, q.sorting = 0, 0, 0
 	q.hdr, q.prefix = nil, 0
 }
 
