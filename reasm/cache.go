@@ -55,8 +55,8 @@ type design interface {
 	// the fragment.
 	before(l *lane, f *Fragment) bool
 	// create judges a newcomer with its lock held, before it is in the table, and
-	// may change its timeout; false refuses its fragment.
-	create(l *lane, q *queue, timeout *int64) bool
+	// may change q.timeout; false refuses its fragment.
+	create(l *lane, q *queue) bool
 	// link is told that q is in the table, touch that it got a fragment, unlink
 	// that it retires: each under q's lock.
 	link(l *lane, q *queue)
@@ -71,7 +71,7 @@ type plain struct{}
 
 func (plain) room(*lane) int64                    { return math.MaxInt64 }
 func (plain) before(*lane, *Fragment) bool        { return true }
-func (plain) create(*lane, *queue, *int64) bool   { return true }
+func (plain) create(*lane, *queue) bool           { return true }
 func (plain) link(*lane, *queue)                  {}
 func (plain) touch(*lane, *queue)                 {}
 func (plain) unlink(*queue)                       {}

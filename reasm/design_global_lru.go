@@ -40,7 +40,7 @@ func (d *globalLRU) before(l *lane, _ *Fragment) bool {
 		if !ok {
 			break // what is charged is out in datagrams, or being retired
 		}
-		l.evict(victim.Owner, victim.Current)
+		l.evict(victim)
 	}
 	return true
 }

@@ -188,23 +188,33 @@ var unitMaps = sync.Pool{New: func() any { return new(unitMap) }}
 func (m *unitMap) add(r run) {
 	u, end := r.off/unit, r.end/unit
 	m.start[u/64] |= 1 << (u % 64)
-	for w := u / 64; w <= (end-1)/64; w++ {
-		m.held[w] |= wordMask(w, u, end)
+	w, last, mask := u/64, (end-1)/64, ^uint64(0)<<(u%64)
+	for ; w < last; w++ {
+		m.held[w] |= mask
+		mask = ^uint64(0)
 	}
+	m.held[w] |= mask & tail(end)
 }
 
 // classify is holes.classify for units [u, end).
 func (m *unitMap) classify(u, end uint32) fit {
-	var any, gap, starts uint64
-	for w := u / 64; w <= (end-1)/64; w++ {
-		mask := wordMask(w, u, end)
-		held := m.held[w]
-		any |= held & mask
-		gap |= ^held & mask
-		starts |= m.start[w] & wordMask(w, u+1, end)
+	var (
+		w, last           = u / 64, (end - 1) / 64
+		mask              = ^uint64(0) << (u % 64)
+		inner             = mask &^ (1 << (u % 64)) // a run may start at u itself
+		held, gap, starts uint64
+	)
+	for ; w < last; w++ {
+		held |= m.held[w] & mask
+		gap |= ^m.held[w] & mask
+		starts |= m.start[w] & inner
+		mask, inner = ^uint64(0), ^uint64(0)
 	}
+	held |= m.held[w] & mask & tail(end)
+	gap |= ^m.held[w] & mask & tail(end)
+	starts |= m.start[w] & inner & tail(end)
 	switch {
-	case any == 0:
+	case held == 0:
 		return fits
 	case gap == 0 && starts == 0:
 		return duplicate
@@ -212,22 +222,8 @@ func (m *unitMap) classify(u, end uint32) fit {
 	return overlaps
 }
 
-// wordMask has the bits of word w that lie in [u, end), for a word that meets
-// the range or borders it.
-func wordMask(w, u, end uint32) uint64 {
-	lo, hi := w*64, w*64+64
-	mask := ^uint64(0)
-	if u >= hi || end <= lo {
-		return 0
-	}
-	if u > lo {
-		mask <<= u - lo
-	}
-	if end < hi {
-		mask &= 1<<(end-lo) - 1
-	}
-	return mask
-}
+// tail has the bits of the last word of a range that ends before end.
+func tail(end uint32) uint64 { return ^uint64(0) >> (-end % 64) }
 
 // clear empties the map; no unit beyond last is set.
 func (m *unitMap) clear(last uint32) {

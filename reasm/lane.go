@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"corelane/internal/cacheline"
+	"corelane/lru"
 )
 
 // lane is one stream of fragments. Its plain fields belong to the goroutine that
@@ -215,15 +216,15 @@ func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool
 	}
 	q = c.take()
 	q.mu.Lock()
-	timeout := c.timeout(f.Key.Family())
 	q.key, q.hash, q.lane, q.created, q.last = f.Key, hash, l.id, l.now, l.now
-	if !c.design.create(l, q, &timeout) {
+	q.timeout = c.timeout(f.Key.Family())
+	if !c.design.create(l, q) {
 		q.mu.Unlock()
 		c.queues.Put(q)
 		r.Verdict = Refused
 		return nil, false
 	}
-	q.state, q.timeout = live, timeout
+	q.state = live
 	if c.index.insert(q) != q {
 		q.state = idle
 		q.mu.Unlock()
@@ -240,7 +241,7 @@ func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool
 	if c.peers != nil && f.Key.Family() == IPv4 {
 		q.peer = c.peers.acquire(f.Key.peer())
 	}
-	c.lanes[q.lane].wheel.set(q, later(l.now, timeout))
+	c.lanes[q.lane].wheel.set(q, later(l.now, q.timeout))
 	c.design.link(l, q)
 	if c.closed.Load() { // CROSSED close/insert: see Close
 		l.retire(q, evFlushed, l.now)
@@ -358,16 +359,17 @@ func (p *party) retire(q *queue, ev event, now int64) {
 	p.retired = append(p.retired, retired{q: q, expired: ev == evExpired, now: now})
 }
 
-// evict retires q unless somebody else did, and reports whether it did. claim
-// says whether q is still in the life that it was chosen in. No lock is held.
-func (p *party) evict(q *queue, claim func() bool) bool {
+// evict retires the victim unless somebody else did, and reports whether it did.
+// No lock is held.
+func (p *party) evict(victim lru.Ref[queue]) bool {
+	q := victim.Owner
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state != live || !claim() {
-		return false
+	ours := q.state == live && victim.Current()
+	if ours {
+		p.retire(q, evEvicted, 0)
 	}
-	p.retire(q, evEvicted, 0)
-	return true
+	q.mu.Unlock()
+	return ours
 }
 
 // settle frees what a lane retired, with no lock held.
