@@ -51,7 +51,7 @@ type Account interface {
 	Shut()
 	// Close is Shut, and gives back to the ancestors at once whatever is still in
 	// use, exactly once; the error, a *LeftoverError, says how much it was.
-	// Close the children first. Closing again does nothing.
+	// It refuses while children are open. Closing again does nothing.
 	Close() error
 }
 
@@ -111,7 +111,10 @@ func (e *OverReleaseError) Error() string {
 	return fmt.Sprintf("memacct: released %d bytes of %d charged", e.Released, e.Charged)
 }
 
-var errParentShut = errors.New("memacct: child of an account that is shut")
+var (
+	errParentShut  = errors.New("memacct: child of an account that is shut")
+	errHasChildren = errors.New("memacct: Close of an account with open children")
+)
 
 // checkAmount panics unless n is an amount.
 func checkAmount(n int64) {

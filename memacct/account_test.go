@@ -17,6 +17,7 @@ var designs = []struct {
 	make func(Config) (Account, error)
 }{
 	{"atomic", func(c Config) (Account, error) { return NewAtomic(nil, c) }},
+	{"stock", func(c Config) (Account, error) { return NewStock(nil, c) }},
 }
 
 // forEachDesign runs fn once per design; the accounts it makes must balance.
@@ -225,6 +226,7 @@ func TestShutRefusesNewcomersAndTakesBackTheRest(t *testing.T) {
 		require.EqualValues(t, 200, exact(t, host))
 		ns.UnchargeAt(1, 200)
 		require.Zero(t, exact(t, host))
+		require.ErrorIs(t, host.Close(), errHasChildren)
 		require.NoError(t, ns.Close())
 		require.True(t, host.TryChargeAt(0, 1000), "a shut child is no burden to the host")
 	})

@@ -22,10 +22,11 @@ type Atomic struct {
 	bound bounds
 
 	parent  *Atomic // immutable; nil at the root
-	marks   marks
-	watched bool // immutable: this account or an ancestor has OnMark
+	marks   *marks  // immutable; nil without OnMark
+	watched bool    // immutable: this account or an ancestor has OnMark
 
-	tree *sync.Mutex // guards bound of every account of the tree
+	tree *sync.Mutex // guards bound and kids of every account of the tree
+	kids int         // children not closed
 }
 
 var _ Account = (*Atomic)(nil)
@@ -33,15 +34,21 @@ var _ Account = (*Atomic)(nil)
 // NewAtomic makes an account, a child of parent unless that is nil. Batch and
 // Lanes are ignored.
 func NewAtomic(parent *Atomic, cfg Config) (*Atomic, error) {
-	a := &Atomic{parent: parent, marks: marks{notify: cfg.OnMark}, watched: cfg.OnMark != nil, tree: new(sync.Mutex)}
+	a := &Atomic{parent: parent, marks: makeMarks(cfg.OnMark), watched: cfg.OnMark != nil, tree: new(sync.Mutex)}
 	if parent != nil {
-		if base(parent.used.Load()) != 0 {
-			return nil, errParentShut
-		}
 		a.tree, a.watched = parent.tree, a.watched || parent.watched
 	}
-	if err := a.SetLimits(cfg.Limits); err != nil {
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	if parent != nil && base(parent.used.Load()) != 0 {
+		return nil, errParentShut
+	}
+	if err := cfg.Limits.check(parent.limitsLocked()); err != nil {
 		return nil, err
+	}
+	a.bound.store(cfg.Limits)
+	if parent != nil {
+		parent.kids++
 	}
 	return a, nil
 }
@@ -58,18 +65,11 @@ func (a *Atomic) Child(cfg Config) (Account, error) {
 // TryCharge is TryChargeAt: there are no lanes.
 func (a *Atomic) TryCharge(n int64) bool { return a.TryChargeAt(0, n) }
 
-// TryChargeAt implements Account. A charge that fails at an ancestor was visible
-// for a moment in the accounts below it, whose other charges it may have refused.
+// TryChargeAt implements Account.
 func (a *Atomic) TryChargeAt(_ int, n int64) bool {
 	checkAmount(n)
-	for l := a; l != nil; l = l.parent {
-		if !l.reserve(n) {
-			yield.Point("memacct.atomic.undo")
-			for undo := a; undo != l; undo = undo.parent {
-				undo.used.Add(-n)
-			}
-			return false
-		}
+	if !a.reserve(n) {
+		return false
 	}
 	if a.watched {
 		a.rose()
@@ -77,18 +77,42 @@ func (a *Atomic) TryChargeAt(_ int, n int64) bool {
 	return true
 }
 
-// reserve adds n to this level unless it is shut or would pass its Cap.
+// reserve adds n to the ancestors and then to this account, unless one of them
+// is shut or would pass its Cap. From the top down, so that at every instant an
+// account counts at least what its children count (M2). The first look keeps a
+// child that is full from disturbing everybody through the host.
 func (a *Atomic) reserve(n int64) bool {
+	if !a.room(a.used.Load(), n) {
+		return false
+	}
+	if a.parent != nil && !a.parent.reserve(n) {
+		return false
+	}
 	for {
 		word := a.used.Load()
-		if word < 0 || word > a.bound.cap.Load()-n {
+		if !a.room(word, n) {
+			yield.Point("memacct.atomic.undo")
+			for l := a.parent; l != nil; l = l.parent {
+				l.used.Add(-n)
+			}
 			return false
 		}
 		if a.used.CompareAndSwap(word, word+n) {
+			// CROSSED memacct.cap: SetLimits stores the cap and then returns. If
+			// we used the one before, we undo: who charges after SetLimits
+			// returned must find the new one kept.
+			if word+n > a.bound.cap.Load() {
+				for l := a; l != nil; l = l.parent {
+					l.used.Add(-n)
+				}
+				return false
+			}
 			return true
 		}
 	}
 }
+
+func (a *Atomic) room(word, n int64) bool { return word >= 0 && word <= a.bound.cap.Load()-n }
 
 // Charge is ChargeAt: there are no lanes.
 func (a *Atomic) Charge(n int64) { a.ChargeAt(0, n) }
@@ -96,12 +120,14 @@ func (a *Atomic) Charge(n int64) { a.ChargeAt(0, n) }
 // ChargeAt implements Account.
 func (a *Atomic) ChargeAt(_ int, n int64) {
 	checkAmount(n)
-	if base(a.used.Add(n)) == closed {
-		a.used.Add(-n)
-		panic(fmt.Sprintf("memacct: charge of %d bytes on a closed account", n))
-	}
 	for l := a.parent; l != nil; l = l.parent {
 		l.used.Add(n)
+	}
+	if base(a.used.Add(n)) == closed {
+		for l := a; l != nil; l = l.parent {
+			l.used.Add(-n)
+		}
+		panic(fmt.Sprintf("memacct: charge of %d bytes on a closed account", n))
 	}
 	if a.watched {
 		a.rose()
@@ -175,9 +201,17 @@ func (a *Atomic) Shut() { lower(&a.used, shut) }
 
 // Close implements Account.
 func (a *Atomic) Close() error {
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	if a.kids != 0 {
+		return errHasChildren
+	}
 	word, ok := lower(&a.used, closed)
 	if !ok {
 		return nil
+	}
+	if a.parent != nil {
+		a.parent.kids--
 	}
 	// One swap empties the word, so of this and an Uncharge that runs now each
 	// byte is given back by exactly one.
@@ -212,12 +246,16 @@ func lower(used *atomic.Int64, state int64) (word int64, ok bool) {
 
 func (a *Atomic) rose() {
 	for l := a; l != nil; l = l.parent {
-		l.marks.rose(l.Used(), l.bound.high.Load())
+		if l.marks != nil {
+			l.marks.rose(l.Used(), l.bound.high.Load())
+		}
 	}
 }
 
 func (a *Atomic) fell() {
 	for l := a; l != nil; l = l.parent {
-		l.marks.fell(l.Used(), l.bound.low.Load())
+		if l.marks != nil {
+			l.marks.fell(l.Used(), l.bound.low.Load())
+		}
 	}
 }
