@@ -13,6 +13,7 @@ type lane struct {
 	party
 	id    int
 	now   int64     // latest time seen
+	size  int       // payload of the last datagram completed
 	last  *queue    // where the previous fragment went; a hint, checked under its lock
 	spare []retired // room for the next retired
 	wheel wheel
@@ -270,7 +271,7 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	if c.cfg.Mode == Borrow {
 		pinned = q.keep(f)
 	} else {
-		pinned = q.copyIn(f, &c.buffers)
+		pinned = q.copyIn(f, &c.buffers, l.guess())
 	}
 	if fn := c.cfg.Charge.Fragment; fn != nil {
 		return fn(f)
@@ -282,6 +283,16 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 		pinned += int64(cap(q.hdr))
 	}
 	return pinned
+}
+
+// guess is how large a datagram may become, for its buffer: as large as the last
+// one, as long as memory is plentiful. Else buffers grow by doubling, so that a
+// flood of first fragments pins little more than it sent.
+func (l *lane) guess() int {
+	if l.c.account.Bytes() < l.c.low.Load()/2 {
+		return l.size
+	}
+	return 0
 }
 
 // charge changes what q is charged.
@@ -305,6 +316,7 @@ func (l *lane) finish(q *queue, r *Result) {
 		return
 	}
 	l.leave(q)
+	l.size = int(q.end)
 	if pinned := q.gather(&l.c.buffers); l.c.cfg.Charge.Fragment == nil {
 		l.c.charge(q, pinned)
 	}

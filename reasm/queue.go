@@ -170,8 +170,9 @@ func (q *queue) keep(f *Fragment) (pinned int64) {
 }
 
 // copyIn copies the payload: to its place in the datagram if all that precedes
-// it is there, else to a cell of its own. It returns the bytes newly pinned.
-func (q *queue) copyIn(f *Fragment, pool *bufferPool) (pinned int64) {
+// it is there, else to a cell of its own. guess is how large the datagram may
+// become. It returns the bytes newly pinned.
+func (q *queue) copyIn(f *Fragment, pool *bufferPool, guess int) (pinned int64) {
 	data := f.Payload()
 	if f.Offset != q.prefix {
 		c := cell{pool.get(len(data)), f.Offset, uint32(len(data))}
@@ -179,19 +180,20 @@ func (q *queue) copyIn(f *Fragment, pool *bufferPool) (pinned int64) {
 		q.cells = append(q.cells, c)
 		return c.pins()
 	}
-	pinned = q.grow(int(q.prefix)+len(data), pool)
+	pinned = q.grow(int(q.prefix)+len(data), guess, pool)
 	copy(q.buf.b[pool.front+int(q.prefix):], data)
 	q.prefix += uint32(len(data))
 	return pinned
 }
 
-// grow makes room for n bytes of payload in buf.
-func (q *queue) grow(n int, pool *bufferPool) (pinned int64) {
+// grow makes room for n bytes of payload in buf, and for guess bytes if it has to
+// act at all.
+func (q *queue) grow(n, guess int, pool *bufferPool) (pinned int64) {
 	old := q.buf
 	if old != nil && n <= old.room() {
 		return 0
 	}
-	q.buf = pool.get(n)
+	q.buf = pool.get(max(n, guess))
 	pinned = int64(len(q.buf.b))
 	if old != nil {
 		copy(q.buf.b[pool.front:], old.b[pool.front:pool.front+int(q.prefix)])
@@ -207,7 +209,7 @@ func (q *queue) gather(pool *bufferPool) (pinned int64) {
 	if len(q.cells) == 0 {
 		return 0
 	}
-	pinned = q.grow(int(q.end), pool)
+	pinned = q.grow(int(q.end), 0, pool)
 	for _, c := range q.cells {
 		copy(q.buf.b[pool.front+int(c.off):], c.b[pool.front:pool.front+int(c.n)])
 		pinned -= c.pins()
