@@ -44,6 +44,15 @@ func (c *cells) at(lane int) *atomic.Int64 {
 	return c.find(lane)
 }
 
+// add adds n to the first word of the row of lane.
+func (c *cells) add(lane int, n int64) {
+	if row := c.find(lane); row != nil {
+		row.Add(n)
+		return
+	}
+	c.at(lane).Add(n)
+}
+
 // find returns the first word of the row of lane, nil if no lane of its block was
 // ever used.
 func (c *cells) find(lane int) *atomic.Int64 {

@@ -23,7 +23,7 @@ type Counter struct {
 func (c *Counter) Add(n int64) {
 	// ACQUIRE percpu.counter.cells
 	if cs := c.cells.Load(); cs != nil {
-		cs.at(ID()).Add(n)
+		cs.add(ID(), n)
 		return
 	}
 	// Nobody has to retry, and an add that met another one notices.
@@ -39,7 +39,7 @@ func (c *Counter) Inc() { c.Add(1) }
 func (c *Counter) AddAt(lane int, n int64) {
 	// ACQUIRE percpu.counter.cells
 	if cs := c.cells.Load(); cs != nil {
-		cs.at(lane).Add(n)
+		cs.add(lane, n)
 		return
 	}
 	if old := c.base.Load(); c.base.Add(n) != old+n {
