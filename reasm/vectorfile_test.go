@@ -134,7 +134,7 @@ func readVectors(name string) (cs []vecCase, err error) {
 func patternByte(fill, p int) byte { return byte(61*(fill+1) + 7*p + 13*(p>>8)) }
 
 // packet builds the packet of step i.
-func (s *vecStep) packet(family, i int) []byte {
+func (s vecStep) packet(family, i int) []byte {
 	build := s.header4
 	if family == 6 {
 		build = s.header6
@@ -154,7 +154,7 @@ func (s *vecStep) packet(family, i int) []byte {
 	return b[: len(b)-s.Cut : len(b)-s.Cut]
 }
 
-func (s *vecStep) header4() []byte {
+func (s vecStep) header4() []byte {
 	opt := unhex(s.Opt)
 	opt = append(opt, make([]byte, -len(opt)&3)...)
 	b := make([]byte, 20, 20+len(opt))
@@ -184,7 +184,7 @@ func (s *vecStep) header4() []byte {
 	return b
 }
 
-func (s *vecStep) header6() []byte {
+func (s vecStep) header6() []byte {
 	b := make([]byte, 40)
 	binary.BigEndian.PutUint32(b, 6<<28|uint32(s.TOS)<<20|uint32(s.Flow))
 	b[7] = s.ttl()
@@ -217,13 +217,13 @@ func (s *vecStep) header6() []byte {
 	return b
 }
 
-func (s *vecStep) patch(b []byte) {
+func (s vecStep) patch(b []byte) {
 	for _, p := range s.Patch {
 		copy(b[p.At:], unhex(p.Hex))
 	}
 }
 
-func (s *vecStep) length(right int) int {
+func (s vecStep) length(right int) int {
 	switch s.Length {
 	case 0:
 		return right
@@ -233,7 +233,7 @@ func (s *vecStep) length(right int) int {
 	return s.Length
 }
 
-func (s *vecStep) proto() byte {
+func (s vecStep) proto() byte {
 	switch s.Proto {
 	case 0:
 		return 253
@@ -243,7 +243,7 @@ func (s *vecStep) proto() byte {
 	return byte(s.Proto)
 }
 
-func (s *vecStep) ttl() byte {
+func (s vecStep) ttl() byte {
 	if s.TTL == 0 {
 		return 64
 	}
