@@ -13,6 +13,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newReplayCommand())
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return runTour(cmd) }
+	root.AddCommand(newReplayCommand(), newSimCommand())
 	return root
 }

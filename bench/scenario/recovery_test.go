@@ -25,7 +25,7 @@ func TestRecoveryHardLimitNeverWithinTheRun(t *testing.T) {
 // take their place.
 func TestRecoveryHardLimitWaitsForItsTimeout(t *testing.T) {
 	s := Scenario{Name: "recovery", Variants: func(Scale) []Variant {
-		return []Variant{recoveryVariant(Quick, 8, 0, 33*second), recoveryVariant(Quick, 8, 0.01, 33*second)}
+		return []Variant{longRecovery(0), longRecovery(0.01)}
 	}}
 	rows := runScenario(t, &s, []string{"hard-limit"})
 	require.NotNil(t, rows[0].RecoveryMs)
