@@ -8,16 +8,16 @@ import (
 	"sync/atomic"
 
 	"corelane/internal/cacheline"
+	"corelane/memacct"
 )
 
 // cache is everything the designs share: lanes, timers, recycling, books. What
 // differs is in design, index and account.
 type cache struct {
 	cfg     Config // immutable after New
-	hash    func(*Key) uint64
 	design  design
 	index   index
-	account account
+	account memacct.Account
 	lanes   []lane
 	buffers bufferPool
 	queues  sync.Pool
@@ -35,13 +35,6 @@ type cache struct {
 	stepMu sync.Mutex
 	worker party // guarded by stepMu, but for its counters
 	now    int64 // latest time a Step was given; guarded by stepMu
-}
-
-// account counts the memory of a cache. See package memacct.
-type account interface {
-	Charge(lane int, n int64)
-	Uncharge(lane int, n int64)
-	Bytes() int64
 }
 
 // design is what makes one fragment cache differ from another. Every hook may be
@@ -87,10 +80,7 @@ func New(name string, cfg Config) (Cache, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c := &cache{cfg: cfg, hash: cfg.Hash}
-	if c.hash == nil {
-		c.hash = keyedHash()
-	}
+	c := &cache{cfg: cfg}
 	if cfg.MaxDist > 0 {
 		c.peers = new(peers)
 	}
@@ -104,6 +94,17 @@ func New(name string, cfg Config) (Cache, error) {
 	c.now = math.MinInt64
 	d.make(c)
 	return c, nil
+}
+
+// newAtomicAccount makes an account without a cap: the design acts when it is
+// above High, one fragment late at most.
+func newAtomicAccount() memacct.Account {
+	const max = memacct.Unlimited
+	a, err := memacct.NewAtomic(nil, memacct.Config{Limits: memacct.Limits{Cap: max, High: max, Low: max}})
+	if err != nil {
+		panic("reasm: " + err.Error())
+	}
+	return a
 }
 
 // headerRoom is the space that buffers leave for the rebuilt header: any IPv4
@@ -168,7 +169,7 @@ func (c *cache) expire(budget int) (left int, more bool) {
 }
 
 func (c *cache) Stats() Stats {
-	s := Stats{Bytes: c.account.Bytes()}
+	s := Stats{Bytes: c.account.Used()}
 	for i := range c.lanes {
 		c.lanes[i].count.addTo(&s)
 	}
@@ -178,7 +179,7 @@ func (c *cache) Stats() Stats {
 
 func (c *cache) Walk() iter.Seq[QueueInfo] {
 	return func(yield func(QueueInfo) bool) {
-		for qs := range c.batches() {
+		for qs := range c.index.batches() {
 			for _, q := range qs {
 				q.mu.Lock()
 				lives, info := q.state == live, q.info()
@@ -199,7 +200,7 @@ func (c *cache) Close() error {
 		return nil
 	}
 	c.stepMu.Lock()
-	for qs := range c.batches() {
+	for qs := range c.index.batches() {
 		for _, q := range qs {
 			q.mu.Lock()
 			if q.state == live {
@@ -213,20 +214,6 @@ func (c *cache) Close() error {
 	c.stepMu.Unlock()
 	c.settle(rs)
 	return nil
-}
-
-// batches yields the queues of the table in small batches. They are found
-// without their locks: whoever gets one locks it and looks whether it lives.
-func (c *cache) batches() iter.Seq[[]*queue] {
-	return func(yield func([]*queue) bool) {
-		var qs []*queue
-		for cursor, first := 0, true; cursor != 0 || first; first = false {
-			cursor, qs = c.index.batch(cursor, qs[:0])
-			if !yield(qs) {
-				return
-			}
-		}
-	}
 }
 
 // take returns an idle queue, which only the caller knows.

@@ -1,27 +1,14 @@
 package reasm
 
-import "sync"
-
-// index is how a design finds a queue by its key. Its locks are leaves: they are
-// taken with a queue's lock held, and no queue's lock is taken under them.
-type index interface {
-	// find returns the queue with this key, or nil. It may have been retired
-	// when the caller locks it, but then it has left the index, so that another
-	// find makes progress.
-	find(k *Key, hash uint64) *queue
-	// insert adds q, whose lock the caller holds, and returns it; or returns the
-	// queue that already has the key.
-	insert(q *queue) *queue
-	// remove takes q out. Only the party that retires q calls it, under q's lock.
-	remove(q *queue)
-	// batch appends to qs the queues of some places of the table, starting at
-	// cursor, and returns where to go on; next is 0 after the last place.
-	batch(cursor int, qs []*queue) (next int, _ []*queue)
-}
+import (
+	"iter"
+	"sync"
+)
 
 // chains is a table of fixed size with chained queues, as Linux had until 2018:
 // one lock for all (global), or one for each chain.
 type chains struct {
+	hash   func(*Key) uint64
 	global bool
 	locks  [chainCount]struct {
 		sync.Mutex
@@ -34,7 +21,13 @@ type chains struct {
 // chainCount is INETFRAGS_HASHSZ of Linux 3.9 to 4.16.
 const chainCount = 1 << 10
 
-func newChains(global bool) *chains { return &chains{global: global} }
+func newChains(c *cache, global bool) *chains {
+	t := &chains{hash: c.cfg.Hash, global: global}
+	if t.hash == nil {
+		t.hash = keyedHash()
+	}
+	return t
+}
 
 func (t *chains) lock(at uint64) *sync.Mutex {
 	if t.global {
@@ -45,35 +38,41 @@ func (t *chains) lock(at uint64) *sync.Mutex {
 	return l
 }
 
-func (t *chains) find(k *Key, hash uint64) *queue {
-	at := hash % chainCount
-	defer t.lock(at).Unlock()
-	return t.look(at, k, hash)
+func (t *chains) find(k *Key) *queue {
+	h := t.hash(k)
+	l := t.lock(h % chainCount)
+	q := t.look(k, h)
+	l.Unlock()
+	return q
 }
 
-func (t *chains) look(at uint64, k *Key, hash uint64) *queue {
-	for q := t.heads[at]; q != nil; q = q.chain {
-		if q.hash == hash && q.key.equal(k) {
+// look searches the chain of hash h, whose lock the caller holds.
+func (t *chains) look(k *Key, h uint64) *queue {
+	for q := t.heads[h%chainCount]; q != nil; q = q.chain {
+		if q.hash == h && q.key.equal(k) {
 			return q
 		}
 	}
 	return nil
 }
 
-func (t *chains) insert(q *queue) *queue {
+func (t *chains) insert(q *queue) bool {
+	q.hash = t.hash(&q.key)
 	at := q.hash % chainCount
-	defer t.lock(at).Unlock()
-	if old := t.look(at, &q.key, q.hash); old != nil {
-		return old
+	l := t.lock(at)
+	defer l.Unlock()
+	if t.look(&q.key, q.hash) != nil {
+		return false
 	}
 	q.chain = t.heads[at]
 	t.heads[at] = q
-	return q
+	return true
 }
 
 func (t *chains) remove(q *queue) {
 	at := q.hash % chainCount
-	defer t.lock(at).Unlock()
+	l := t.lock(at)
+	defer l.Unlock()
 	for p := &t.heads[at]; *p != nil; p = &(*p).chain {
 		if *p == q {
 			*p, q.chain = q.chain, nil
@@ -83,10 +82,19 @@ func (t *chains) remove(q *queue) {
 	panic("reasm: retired queue is not in its chain")
 }
 
-func (t *chains) batch(cursor int, qs []*queue) (int, []*queue) {
-	defer t.lock(uint64(cursor)).Unlock()
-	for q := t.heads[cursor]; q != nil; q = q.chain {
-		qs = append(qs, q)
+func (t *chains) batches() iter.Seq[[]*queue] {
+	return func(yield func([]*queue) bool) {
+		var qs []*queue
+		for at := range uint64(chainCount) {
+			qs = qs[:0]
+			l := t.lock(at)
+			for q := t.heads[at]; q != nil; q = q.chain {
+				qs = append(qs, q)
+			}
+			l.Unlock()
+			if !yield(qs) {
+				return
+			}
+		}
 	}
-	return (cursor + 1) % chainCount, qs
 }

@@ -91,7 +91,7 @@ func (d *Datagram) Release() {
 	if was != delivered {
 		panic("reasm: Datagram released twice")
 	}
-	c.account.Uncharge(q.lane, q.charged)
+	c.account.UnchargeAt(q.lane, q.charged)
 	c.free(q)
 }
 

@@ -27,15 +27,15 @@ type globalLRU struct {
 }
 
 func makeGlobalLRU(c *cache) {
-	c.index = newChains(true)
-	c.account = new(atomicAccount)
+	c.index = newChains(c, true)
+	c.account = newAtomicAccount()
 	c.design = &globalLRU{c: c}
 }
 
-func (d *globalLRU) room(*lane) int64 { return d.c.high.Load() - d.c.account.Bytes() }
+func (d *globalLRU) room(*lane) int64 { return d.c.high.Load() - d.c.account.Used() }
 
 func (d *globalLRU) before(l *lane, _ *Fragment) bool {
-	for d.c.account.Bytes() > d.c.low.Load() {
+	for d.c.account.Used() > d.c.low.Load() {
 		victim, ok := d.list.PopOldest()
 		if !ok {
 			break // what is charged is out in datagrams, or being retired

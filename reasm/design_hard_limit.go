@@ -3,15 +3,15 @@ package reasm
 // Design hard-limit: when memory is full, refuse.
 //
 //	From:    what mail 000 complains of: Linux since 4.17 (648700f76b03, 2018).
-//	Index:   one table.      Charge:  one atomic counter.
-//	Victim:  nobody.         Evictor: none; only the timeout drains it.
+//	Index:   rhmap, lookups without a lock.   Charge: one atomic counter.
+//	Victim:  nobody.                          Evictor: none; only the timeout drains it.
 //
 //	Add ──> charged > High? ──yes──> Refused, before the lookup: also the
 //	              │                  fragment that would have completed a datagram
 //	              no ──> table ──> queue
 //
 //	Bound:   High plus one fragment per lane.
-//	Locks:   queue.mu, then one bucket's lock.
+//	Locks:   queue.mu, then one chain's lock bit, at birth and death only.
 //	Wins:    nothing is ever dropped that was accepted; no list, no shared line but the counter.
 //	Loses:   once dead queues fill it, everything is refused until they time out:
 //	         1 % loss of 64 KB datagrams is enough (RE-L2, RE-L3).
@@ -21,11 +21,11 @@ type hardLimit struct {
 }
 
 func makeHardLimit(c *cache) {
-	c.index = newChains(false)
-	c.account = new(atomicAccount)
+	c.index = newTable(c)
+	c.account = newAtomicAccount()
 	c.design = &hardLimit{c: c}
 }
 
-func (d *hardLimit) room(*lane) int64 { return d.c.high.Load() - d.c.account.Bytes() }
+func (d *hardLimit) room(*lane) int64 { return d.c.high.Load() - d.c.account.Used() }
 
 func (d *hardLimit) before(*lane, *Fragment) bool { return false }

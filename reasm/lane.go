@@ -158,11 +158,10 @@ func (l *lane) find(f *Fragment, r *Result) *queue {
 		}
 		q.mu.Unlock()
 	}
-	hash := l.c.hash(&f.Key)
 	for {
-		q := l.c.index.find(&f.Key, hash)
+		q := l.c.index.find(&f.Key)
 		if q == nil {
-			q, again := l.create(f, hash, r)
+			q, again := l.create(f, r)
 			if again {
 				continue // another lane was first
 			}
@@ -202,7 +201,7 @@ func (l *lane) dropStale(q *queue) {
 
 // create makes the queue of f's key and returns it locked. again means that the
 // key is in the table by now; nil that f was judged.
-func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool) {
+func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	c := l.c
 	switch {
 	case len(f.Payload()) == 0:
@@ -217,7 +216,7 @@ func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool
 	}
 	q = c.take()
 	q.mu.Lock()
-	q.key, q.hash, q.lane, q.created, q.last = f.Key, hash, l.id, l.now, l.now
+	q.key, q.lane, q.created, q.last = f.Key, l.id, l.now, l.now
 	q.timeout = c.timeout(f.Key.Family())
 	if !c.design.create(l, q) {
 		q.mu.Unlock()
@@ -226,7 +225,7 @@ func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool
 		return nil, false
 	}
 	q.state = live
-	if c.index.insert(q) != q {
+	if !c.index.insert(q) {
 		q.state = idle
 		q.mu.Unlock()
 		c.queues.Put(q)
@@ -238,7 +237,7 @@ func (l *lane) create(f *Fragment, hash uint64, r *Result) (q *queue, again bool
 		q.charged = fn(f)
 	}
 	q.base = q.charged
-	c.account.Charge(q.lane, q.charged)
+	c.account.ChargeAt(q.lane, q.charged)
 	if c.peers != nil && f.Key.Family() == IPv4 {
 		q.peer = c.peers.acquire(f.Key.peer())
 	}
@@ -289,7 +288,7 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 // one, as long as memory is plentiful. Else buffers grow by doubling, so that a
 // flood of first fragments pins little more than it sent.
 func (l *lane) guess() int {
-	if l.c.account.Bytes() < l.c.low.Load()/2 {
+	if l.c.account.Used() < l.c.low.Load()/2 {
 		return l.size
 	}
 	return 0
@@ -299,9 +298,9 @@ func (l *lane) guess() int {
 func (c *cache) charge(q *queue, n int64) {
 	q.charged += n
 	if n >= 0 {
-		c.account.Charge(q.lane, n)
+		c.account.ChargeAt(q.lane, n)
 	} else {
-		c.account.Uncharge(q.lane, -n)
+		c.account.UnchargeAt(q.lane, -n)
 	}
 }
 
@@ -364,7 +363,7 @@ func (p *party) leave(q *queue) {
 // freed when the party settles.
 func (p *party) retire(q *queue, ev event, now int64) {
 	p.leave(q)
-	p.c.account.Uncharge(q.lane, q.charged)
+	p.c.account.UnchargeAt(q.lane, q.charged)
 	if ev != numEvents {
 		p.count.event(ev, 1)
 	}

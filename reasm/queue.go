@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"corelane/lru"
+	"corelane/rhmap"
 )
 
 // queue is one datagram being put together, and later the Datagram itself. It
@@ -29,8 +30,7 @@ import (
 type queue struct {
 	mu    sync.Mutex
 	state state // guarded by mu
-	key   Key   // guarded by mu; also by the table while linked, where it never changes
-	hash  uint64
+	key   Key   // guarded by mu; also by the index while in it, where it never changes
 
 	// Guarded by mu.
 	cache     *cache
@@ -60,8 +60,11 @@ type queue struct {
 	bufs   []Buffer // Borrow: all fragments
 
 	node  lru.Node[queue] // the design's list
-	chain *queue          // next in the chain; guarded by the bucket's lock
-	timer timer           // guarded by the wheel's lock
+	chain *queue          // chains: the next one; guarded by the chain's lock
+	hash  uint64          // chains: of key; as key
+	entry rhmap.Node[words]
+	ref   rhmap.Ref[queue] // of entry; guarded by mu
+	timer timer            // guarded by the wheel's lock
 
 	dgram  Datagram
 	hdrBuf [64]byte
