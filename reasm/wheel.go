@@ -22,6 +22,10 @@ const (
 	tickShift  = 25 // a tick is 33.6 ms; expiry itself is exact
 )
 
+// tickOf counts ticks from the least time there is, so that a clock may start
+// below 0.
+func tickOf(t int64) int64 { return int64((uint64(t) ^ 1<<63) >> tickShift) }
+
 // timer is a queue's place on a wheel, guarded by the wheel's lock.
 type timer struct {
 	next, prev *queue
@@ -35,7 +39,7 @@ func (w *wheel) set(q *queue, deadline int64) {
 	w.unlink(q)
 	q.deadline = deadline
 	// A deadline before the hand would wait for a whole turn.
-	at := max(q.deadline>>tickShift, w.tick) % wheelSlots
+	at := max(tickOf(q.deadline), w.tick) % wheelSlots
 	head := &w.slots[at]
 	q.timer = timer{next: *head, slot: int32(at) + 1}
 	if *head != nil {
@@ -77,7 +81,7 @@ func (w *wheel) unlink(q *queue) {
 func (w *wheel) due(now int64, out []*queue) (n int, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := now >> tickShift
+	last := tickOf(now)
 	first := max(w.tick, last-wheelSlots+1) // a jump of more than a turn sees each slot once
 	for t := first; t <= last && w.count > 0; t++ {
 		for q := w.slots[t%wheelSlots]; q != nil; {
