@@ -7,13 +7,16 @@ import "github.com/spf13/cobra"
 // them.
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "fraglab",
-		Short:         "The laboratory of the IP fragment cache",
+		Use:   "fraglab",
+		Short: "The laboratory of the IP fragment cache",
+		Long: `fraglab shows what each design of an IP fragment cache does: with the fragments
+of a capture (replay), and under load (sim). Without a command it makes a quick
+tour of all scenarios and designs.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return runTour(cmd) },
 	}
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return runTour(cmd) }
 	root.AddCommand(newReplayCommand(), newSimCommand())
 	return root
 }
