@@ -212,3 +212,66 @@ func TestPopLooksAgainWhenLaneWasEmptied(t *testing.T) {
 	require.Equal(t, 1, r.Owner.id)
 	require.Equal(t, 2, visits)
 }
+
+// Found by BenchmarkLRUEvictParallel on a busy machine: a search reads lane 0
+// empty and is held up; meanwhile another goroutine moves every node to lane 0.
+// The list was never empty, so the search must not say so.
+func TestPopNeverMistakesMovedForEmpty(t *testing.T) {
+	if !yield.Enabled {
+		t.Skip("windows are compiled out; run with -tags invariants")
+	}
+	for _, method := range []string{"pop", "oldest", "idle"} {
+		p := newPerCPU(t, Config{Lanes: 2})
+		it := newItems(2)
+		p.Insert(1, &it[0].node, 1)
+		visits := 0
+		restore := yield.On("lru.compare", func() {
+			if visits++; visits > 4 {
+				return
+			}
+			// At odd visits lane 0 was read and lane 1 was not; at even ones both
+			// were. The node goes to the lane that was read, and back.
+			to, from := (visits+1)%2, visits%2
+			p.Insert(to, &it[visits%2].node, 1)
+			_, popped := p.PopOwn(from)
+			require.True(t, popped)
+			_, popped = p.PopOwn(from) // finds nothing, and so says Any
+			require.False(t, popped)
+		})
+		var ok bool
+		switch method {
+		case "pop":
+			_, ok = p.PopOldest()
+		case "oldest":
+			_, ok = p.Oldest()
+		case "idle":
+			_, ok = p.PopIdle(2)
+		}
+		restore()
+		require.True(t, ok, "method=%s", method)
+	}
+}
+
+// From the moment a node is out of its list it may begin another life; the
+// claim is on the life that ended.
+func TestClaimIsOnTheLifeThatEnded(t *testing.T) {
+	if !yield.Enabled {
+		t.Skip("windows are compiled out; run with -tags invariants")
+	}
+	p := newPerCPU(t, Config{Lanes: 2})
+	it := newItems(1)
+	p.Insert(0, &it[0].node, 1)
+	once := false
+	restore := yield.On("lru.dropped", func() {
+		if !once {
+			once = true
+			p.Insert(1, &it[0].node, 2)
+		}
+	})
+	defer restore()
+	r, ok := p.PopOldest()
+	require.True(t, ok)
+	require.True(t, once)
+	require.False(t, r.Current())
+	require.Equal(t, int64(1), r.Tick)
+}

@@ -5,6 +5,7 @@ import (
 
 	"corelane/internal/cacheline"
 	"corelane/internal/invariant"
+	"corelane/internal/yield"
 )
 
 // lane is one list of a PerCPU.
@@ -24,7 +25,10 @@ type lane[T any] struct {
 	// of; Any if it is empty. Written under mu, only when it changes; read by
 	// every eviction, which is why it stands alone.
 	bound atomic.Int64
-	_     cacheline.Pad
+	// births is a copy of stats.Inserted for searches that found every lane
+	// empty. Written under mu, after bound; read by anyone.
+	births atomic.Uint64
+	_      cacheline.Pad
 }
 
 // add links n, whose life has just begun. The caller holds mu.
@@ -37,8 +41,9 @@ func (l *lane[T]) add(n *Node[T], tick int64) {
 		l.fresh.push(n)
 	}
 	if n.pos < l.bound.Load() {
-		l.bound.Store(n.pos) // PUBLISH bound: before mu is free
+		l.bound.Store(n.pos) // PUBLISH bound
 	}
+	l.births.Store(l.stats.Inserted) // PUBLISH births: after bound, see PerCPU.eldest
 }
 
 // drop unlinks n, which is in l. The caller holds mu.
@@ -139,6 +144,7 @@ func (l *lane[T]) take(refs []Ref[T], limit int64, s *search) (n int) {
 		}
 		refs[n] = victim.ref() // before drop: from then on it may begin a new life
 		l.drop(victim)
+		yield.Point("lru.dropped")
 		l.stats.Popped++
 		n++
 	}

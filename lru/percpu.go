@@ -171,7 +171,29 @@ func (p *PerCPU[T]) Oldest() (Ref[T], bool) {
 
 // eldest returns the lane with the smallest bound, nil if none has one before
 // the tick given, and the smallest bound of the others.
+//
+// That there is none must have been true at one instant. Bounds are read one
+// after the other, and while one goroutine does so, another may move every node
+// from a lane not read yet to one that was read empty. So the births are read
+// before and after: if no lane had one, every lane stayed as empty as it was
+// read, and all were so at the last read. An Insert that lowered a bound too
+// late for us to see has either counted its birth when we look again, or has
+// not returned, and counts as later than this call.
 func (p *PerCPU[T]) eldest(before int64) (l *lane[T], others int64) {
+	for {
+		l, others = p.compare(before)
+		if l != nil {
+			return l, others
+		}
+		births := p.births()
+		if l, others = p.compare(before); l != nil || births == p.births() {
+			return l, others
+		}
+	}
+}
+
+// compare reads the bounds once.
+func (p *PerCPU[T]) compare(before int64) (l *lane[T], others int64) {
 	first, second := before, int64(Any)
 	for i := range p.lanes {
 		switch b := p.lanes[i].bound.Load(); { // ACQUIRE bound
@@ -183,8 +205,18 @@ func (p *PerCPU[T]) eldest(before int64) (l *lane[T], others int64) {
 		case b < second:
 			second = b
 		}
+		yield.Point("lru.compare")
 	}
 	return l, second
+}
+
+// births returns how many lives began, over all lanes. It only grows, so two
+// equal sums mean that no lane's share changed from its first to its last read.
+func (p *PerCPU[T]) births() (n uint64) {
+	for i := range p.lanes {
+		n += p.lanes[i].births.Load() // ACQUIRE births
+	}
+	return n
 }
 
 // Len returns how many nodes are linked: a load per lane, no lock. Calls that
