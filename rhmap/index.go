@@ -51,16 +51,19 @@ func (x *index[K]) lookAfter(v *version, h uint64, k *K) (*version, uint64, *buc
 }
 
 // acquire locks the chain of *k where it rules, helping with a resize on the way.
-func (x *index[K]) acquire(k *K) (v *version, h uint64, b *bucket, m uint64) {
-	v = x.cur.Load()
-	h = x.hasher.sum(&v.hashKey, k)
+func (x *index[K]) acquire(k *K) (*version, uint64, *bucket, uint64) {
+	v := x.cur.Load()
+	return x.acquireFrom(v, x.hasher.sum(&v.hashKey, k), k)
+}
+
+// acquireFrom is acquire for one who knows the hash of *k in version v.
+func (x *index[K]) acquireFrom(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
 	for {
 		if v.next.Load() != nil {
 			x.help(v, h, helpUnits)
 		}
-		b = v.bucketMade(h)
-		m, ok := x.lock(b, h)
-		if ok {
+		b := v.bucketMade(h)
+		if m, ok := x.lock(b, h); ok {
 			return v, h, b, m
 		}
 		nv := x.after(v)

@@ -98,9 +98,10 @@ func (w *Walker[K, N]) refill(limit int) (chains int) {
 //
 // The node in a slot may be removed, and inserted elsewhere, at any moment, in
 // whatever life it is by then. So the life is read first, then the key, and then
-// the life and the slot again: the life had that key, and if the chain was ruling
-// it was in that slot, or has ended. If the chain had been retired meanwhile the
-// slot proves nothing, but the range does: another step covers that key.
+// the slot again: if the chain was ruling, that life was in that slot, or has
+// ended. If the chain had been retired meanwhile the slot proves nothing, but the
+// range does: another step covers that key. The key may be one of a later life,
+// but then this one has ended, and Next drops it.
 func (t *Table[K, N]) alive(ep *epoch, seen []found, refs []Ref[N]) []Ref[N] {
 	var lives uint64
 	for i := range seen { // start all cache misses before waiting for one
@@ -116,7 +117,7 @@ func (t *Table[K, N]) alive(ep *epoch, seen []found, refs []Ref[N]) []Ref[N] {
 		}
 		yield.Point("rhmap.walk.life")
 		k := n.Key()
-		if n.gen.Load() != gen || atomic.LoadPointer(f.at) != f.e {
+		if atomic.LoadPointer(f.at) != f.e {
 			continue
 		}
 		if h := t.hasher.sum(&ep.hashKey, &k); h >= f.lo && h <= f.hi {
