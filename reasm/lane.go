@@ -26,6 +26,7 @@ type party struct {
 	c       *cache
 	count   counters
 	retired []retired
+	evicted int32 // queues since the last Result
 }
 
 // retired is a queue that this party retired, and has to free.
@@ -43,6 +44,7 @@ func (l *lane) Add(now int64, f *Fragment) Result {
 		q.mu.Unlock()
 	}
 	l.count.verdict(r.Verdict, 1)
+	r.Evicted, l.evicted = l.evicted, 0
 	l.settle()
 	return r
 }
@@ -52,7 +54,8 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 	l.now = max(l.now, now)
 	for i := 0; i < n; {
 		rs[i] = Result{}
-		if q := l.admit(&fs[i], &rs[i]); q != nil {
+		first := &rs[i]
+		if q := l.admit(&fs[i], first); q != nil {
 			took := l.takeRun(q, fs[i:n], rs[i:n])
 			q.mu.Unlock()
 			if took > 1 {
@@ -63,6 +66,7 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 			i++
 		}
 		l.count.verdict(rs[i-1].Verdict, 1)
+		first.Evicted, l.evicted = l.evicted, 0
 		l.settle()
 	}
 	return n
@@ -309,7 +313,8 @@ func (c *cache) charge(q *queue, n int64) {
 func (l *lane) finish(q *queue, r *Result) {
 	if r.Verdict = q.judgeComplete(); r.Verdict != Complete {
 		if n := len(q.bufs); n > 0 {
-			q.bufs = q.bufs[:n-1] // not kept: it is still the caller's
+			q.bufs[n-1] = Buffer{} // not kept: it is still the caller's
+			q.bufs = q.bufs[:n-1]
 		}
 		l.retire(q, numEvents, l.now)
 		return
@@ -378,6 +383,7 @@ func (p *party) evict(victim lru.Ref[queue]) bool {
 	ours := q.state == live && victim.Current()
 	if ours {
 		p.retire(q, evEvicted, 0)
+		p.evicted++
 	}
 	q.mu.Unlock()
 	return ours
