@@ -119,9 +119,11 @@ var (
 // checkAmount panics unless n is an amount.
 func checkAmount(n int64) {
 	if uint64(n) > Unlimited {
-		panic(fmt.Sprintf("memacct: amount of %d bytes", n))
+		badAmount(n)
 	}
 }
+
+func badAmount(n int64) { panic(fmt.Sprintf("memacct: amount of %d bytes", n)) }
 
 func (l Limits) check(parent Limits) error {
 	if 0 <= l.Low && l.Low <= l.High && l.High <= l.Cap && l.Cap <= parent.Cap && l.High <= parent.High {

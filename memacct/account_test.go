@@ -166,7 +166,8 @@ func TestLoweredCapHoldsAtOnce(t *testing.T) {
 func TestMarksFireOncePerCrossing(t *testing.T) {
 	forEachDesign(t, func(t *testing.T, root func(Config) Account) {
 		var log []bool
-		cfg := Config{Limits: Limits{Cap: 1000, High: 800, Low: 400}, Batch: 1, Lanes: 1}
+		// So many lanes that none has a batch: a stock sees every byte at once.
+		cfg := Config{Limits: Limits{Cap: 1000, High: 800, Low: 400}, Lanes: 1000}
 		cfg.OnMark = func(above bool) { log = append(log, above) }
 		host := root(cfg)
 		ns := child(t, host, capped(800))
@@ -193,7 +194,7 @@ func TestMarkMayUseTheAccount(t *testing.T) {
 	forEachDesign(t, func(t *testing.T, root func(Config) Account) {
 		var a Account
 		calls := 0
-		cfg := Config{Limits: Limits{Cap: 10_000, High: 100, Low: 50}, Batch: 1, Lanes: 1}
+		cfg := Config{Limits: Limits{Cap: 10_000, High: 100, Low: 50}, Lanes: 1000}
 		cfg.OnMark = func(above bool) {
 			calls++
 			if above {

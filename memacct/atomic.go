@@ -82,10 +82,7 @@ func (a *Atomic) TryChargeAt(_ int, n int64) bool {
 // account counts at least what its children count (M2). The first look keeps a
 // child that is full from disturbing everybody through the host.
 func (a *Atomic) reserve(n int64) bool {
-	if !a.room(a.used.Load(), n) {
-		return false
-	}
-	if a.parent != nil && !a.parent.reserve(n) {
+	if a.parent != nil && (!a.room(a.used.Load(), n) || !a.parent.reserve(n)) {
 		return false
 	}
 	for {

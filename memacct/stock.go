@@ -2,6 +2,7 @@ package memacct
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"corelane/internal/invariant"
@@ -22,11 +23,12 @@ import (
 //	                       |
 //	host         used >= sum of its children's
 //
-// Make one with NewStock. Guarantees M1 to M9. Cost: an uncontended
-// compare-and-swap per call; about every Batch bytes of growth or shrinkage of a
-// lane, one atomic operation per level. An account that was refused becomes
-// strained (strain.go): then it is that atomic operation per level for every
-// call, until an eighth of its Cap is free again.
+// Make one with NewStock. Guarantees M1 to M9. Cost: an uncontended atomic
+// operation per call; about every Batch bytes of growth or shrinkage of a lane,
+// one per level on shared words. An account that stood in the way of a charge is
+// strained (strain.go) until an eighth of its Cap is free again: it then counts
+// every charge on its shared word, and so does all below it, while accounts
+// above still give from their lanes.
 //
 // Size: 80 bytes, and 8 for each lane in use; accounts of a tree are packed 64
 // together. A tree starts with 1.5 KiB and 128 bytes per lane.
@@ -35,10 +37,10 @@ type Stock struct {
 	used   atomic.Int64 // a used word: see account.go; outstanding, plus all credit
 	bound  bounds
 	parent *Stock        // immutable; nil at the root
-	tree   *tree         // immutable
-	cells  *percpu.Group // immutable; shared with the accounts of the same shelf
-	marks  *marks        // immutable; nil without OnMark
-	slot   int32         // immutable: which of cells' counters holds our credit
+	shelf  *shelf        // immutable: where the credit of the lanes is
+	front  atomic.Int64  // credit of callers without a lane, until they get in each other's way
+	keep   atomic.Int64  // how much credit a lane keeps at most: two batches; set with bound
+	slot   int32         // immutable: which of the shelf's cells are ours
 	kids   int32         // guarded by tree.mu: children not closed
 	strain atomic.Uint32 // see strain.go
 	spread percpu.Spread
@@ -60,12 +62,19 @@ func NewStock(parent *Stock, cfg Config) (*Stock, error) {
 	}
 	var t *tree
 	if parent != nil {
-		t = parent.tree
+		t = parent.shelf.tree
 	} else {
 		t = newTree(cfg)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	depth := 0
+	for l := parent; l != nil; l = l.parent {
+		depth++
+	}
+	if depth >= maxDepth {
+		return nil, fmt.Errorf("memacct: more than %d stocks within each other", maxDepth)
+	}
 	if parent != nil && state(parent.strain.Load()) == gone {
 		return nil, errParentShut
 	}
@@ -84,144 +93,248 @@ func (s *Stock) Child(cfg Config) (Account, error) {
 	return c, nil
 }
 
-// TryCharge is TryChargeAt for callers without a lane of their own: they share
-// lane 0 until they get in each other's way, and use percpu.ID from then on.
-func (s *Stock) TryCharge(n int64) bool { return s.TryChargeAt(s.spread.Lane(), n) }
+// TryCharge is TryChargeAt for callers without a lane of their own: they share one
+// cell until they get in each other's way, and use the lane percpu.ID from then on.
+func (s *Stock) TryCharge(n int64) bool {
+	if s.strain.Load()&narrowMask == 0 && !invariant.Enabled {
+		// A negative n is a large one here; credit is never negative.
+		if have := s.front.Load(); uint64(have) >= uint64(n) && s.front.CompareAndSwap(have, have-n) {
+			return true
+		}
+	}
+	return s.tryChargeAnywhere(n)
+}
+
+//go:noinline
+func (s *Stock) tryChargeAnywhere(n int64) bool {
+	if s.strain.Load()&narrowMask == 0 && s.front.Load() >= n {
+		s.meet() // there was enough, so somebody was faster
+	}
+	return s.tryChargeSlow(noLane, n)
+}
 
 // Charge is ChargeAt in the way of TryCharge.
-func (s *Stock) Charge(n int64) { s.ChargeAt(s.spread.Lane(), n) }
+func (s *Stock) Charge(n int64) {
+	if !s.TryCharge(n) {
+		s.force(n)
+	}
+}
 
 // Uncharge is UnchargeAt in the way of TryCharge.
-func (s *Stock) Uncharge(n int64) { s.UnchargeAt(s.spread.Lane(), n) }
+func (s *Stock) Uncharge(n int64) {
+	if s.strain.Load()&narrowMask == 0 && uint64(n) <= Unlimited && !invariant.Enabled {
+		// put, by hand: a call less is a fifth of the cost.
+		if s.front.Add(n) > s.keep.Load() || s.strain.Load()&calmMask != 0 {
+			s.trim(&s.front)
+		}
+		return
+	}
+	s.unchargeSlow(noLane, n)
+}
 
 // TryChargeAt implements Account. It refuses only after all idle credit below the
 // account that stands in the way was called in (M7).
 func (s *Stock) TryChargeAt(lane int, n int64) bool {
-	if s.strain.Load()&stateMask|s.tree.strained.Load() == 0 && uint64(n) <= Unlimited {
-		if cell := s.cells.Find(lane, int(s.slot)); cell != nil {
-			for have := cell.Load(); have >= n; have = cell.Load() {
-				if cell.CompareAndSwap(have, have-n) {
-					if invariant.Enabled {
-						s.shadow.charge(n)
-					}
-					return true
-				}
-				s.spread.Meet()
+	if s.strain.Load()&calmMask == 0 && !invariant.Enabled {
+		if cell := s.shelf.cells.Find(lane, int(s.slot)); cell != nil {
+			if have := cell.Load(); uint64(have) >= uint64(n) && cell.CompareAndSwap(have, have-n) {
+				return true
 			}
 		}
 	}
 	return s.tryChargeSlow(lane, n)
 }
 
+// ChargeAt implements Account: TryChargeAt, and past the limits where that is
+// refused.
+func (s *Stock) ChargeAt(lane int, n int64) {
+	if !s.TryChargeAt(lane, n) {
+		s.force(n)
+	}
+}
+
 // UnchargeAt implements Account. A lane keeps what it gets back, up to twice its
 // batch, for the charges to come.
 func (s *Stock) UnchargeAt(lane int, n int64) {
-	if invariant.Enabled {
-		s.shadow.uncharge(s, n)
-	}
-	if s.strain.Load()&stateMask|s.tree.strained.Load() == 0 && uint64(n) <= Unlimited {
-		if cell := s.cells.Find(lane, int(s.slot)); cell != nil {
-			keep := s.keep()
-			for have := cell.Load(); have+n <= keep; have = cell.Load() {
-				if cell.CompareAndSwap(have, have+n) {
-					// CROSSED memacct.put: see strain.go.
-					if s.strain.Load()&stateMask|s.tree.strained.Load() != 0 {
-						s.settle(cell)
-					}
-					return
-				}
-				s.spread.Meet()
-			}
+	if s.strain.Load()&calmMask == 0 && uint64(n) <= Unlimited && !invariant.Enabled {
+		if cell := s.shelf.cells.Find(lane, int(s.slot)); cell != nil {
+			s.put(cell, n)
+			return
 		}
 	}
 	s.unchargeSlow(lane, n)
 }
 
-// ChargeAt implements Account: TryChargeAt, and past the limits where that is
-// refused.
-func (s *Stock) ChargeAt(lane int, n int64) {
-	if s.TryChargeAt(lane, n) {
-		return
-	}
-	s.force(n)
-	if invariant.Enabled {
-		s.shadow.charge(n)
+// put adds n to the credit in cell, unless the lane has enough or may have none.
+// CROSSED memacct.put: see strain.go.
+func (s *Stock) put(cell *atomic.Int64, n int64) {
+	if cell.Add(n) > s.keep.Load() || s.strain.Load()&calmMask != 0 {
+		s.trim(cell)
 	}
 }
 
-// keep returns how much credit a lane keeps at most.
-func (s *Stock) keep() int64 { return 2 * s.batch() }
+// noLane stands for the lane of a caller who has none.
+const noLane = math.MinInt
+
+// cell returns the credit of lane.
+func (s *Stock) cell(lane int) *atomic.Int64 {
+	if lane == noLane {
+		if s.strain.Load()&wide == 0 {
+			return &s.front
+		}
+		lane = percpu.ID()
+	}
+	return s.shelf.cells.Cell(lane, int(s.slot))
+}
+
+// meet notes that two charges met on the front cell. Once that is common the
+// account is wide: callers without a lane use that of their P.
+func (s *Stock) meet() {
+	s.spread.Meet()
+	if s.spread.Wide() {
+		s.strain.Or(wide)
+		s.giveBack(s.front.Swap(0))
+	}
+}
 
 // batch returns how much credit a lane asks for.
-func (s *Stock) batch() int64 { return min(s.tree.batch, s.bound.high.Load()>>s.tree.shift) }
+func (s *Stock) batch() int64 { return s.keep.Load() / 2 }
 
-func (s *Stock) tryChargeSlow(lane int, n int64) (ok bool) {
+func (s *Stock) tryChargeSlow(lane int, n int64) bool {
 	checkAmount(n)
-	if invariant.Enabled {
-		defer func() {
-			if ok {
+	// swept is an account whose credit had been called in, in the strain that word
+	// stands for, when we last asked.
+	var swept *Stock
+	var word uint32
+	for {
+		full := s.tryCharge(lane, n)
+		if full == nil {
+			if invariant.Enabled {
 				s.shadow.charge(n)
 			}
-		}()
-	}
-	// swept is an account whose credit had been called in, in the strain that
-	// word stands for, before reserve was asked.
-	swept, word := s.tight()
-	for {
-		if tight, _ := s.tight(); tight == nil && s.fromCredit(lane, n) {
 			return true
 		}
-		full := s.reserve(n)
-		if full == nil {
-			s.rose()
-			return true
-		}
-		now := full.strain.Load()
-		if full == swept && now == word && state(now) >= strained || n > full.bound.cap.Load() {
+		if n > full.bound.cap.Load() {
 			return false
 		}
-		full.tighten()
-		swept, word = full, full.strain.Load()
+		now := full.strain.Load()
+		if state(now) >= strained && full == swept && now == word {
+			return false
+		}
+		if state(now) < strained {
+			full.tighten()
+			now = full.strain.Load()
+		}
+		swept, word = full, now
 	}
 }
 
-// fromCredit charges n to the credit of lane, asking for a batch more if there is
+// tryCharge charges n to this account and those above it, and returns nil; or
+// returns the one that is shut or would pass its Cap, and changes nothing.
+func (s *Stock) tryCharge(lane int, n int64) (full *Stock) {
+	if s.strain.Load()&calmMask == 0 && s.fromCredit(s.cell(lane), n) {
+		return nil
+	}
+	return s.tryExact(lane, n)
+}
+
+// fromCredit charges n to the credit in cell, asking for a batch more if there is
 // not enough. It may fail where an exact charge would not.
-func (s *Stock) fromCredit(lane int, n int64) bool {
-	cell := s.cells.Cell(lane, int(s.slot))
+func (s *Stock) fromCredit(cell *atomic.Int64, n int64) bool {
 	for have := cell.Load(); have >= n; have = cell.Load() {
 		if cell.CompareAndSwap(have, have-n) {
 			return true
 		}
 	}
 	extra := s.extra(n)
-	if extra == 0 || s.reserve(n+extra) != nil {
+	if extra == 0 || !s.reserve(n+extra) {
 		return false
 	}
 	yield.Point("memacct.stock.reserved")
-	s.put(cell, extra)
+	cell.Add(extra)
+	yield.Point("memacct.stock.put")
+	if cell.Load() > s.keep.Load() || s.strain.Load()&calmMask != 0 { // CROSSED memacct.put
+		s.trim(cell)
+	}
 	s.rose()
 	return true
 }
 
-// put adds n to the credit in cell, or gives back what the lane may not keep.
-func (s *Stock) put(cell *atomic.Int64, n int64) {
-	for {
-		have := cell.Load()
-		left := have + n
-		if left > s.keep() {
-			// Down to one batch at most, not to the brim: the next release would
-			// come here again.
-			left = min(have, s.batch())
+// extra returns how much credit to ask for on top of a charge of n: a batch, but
+// at most what every lane could take twice over without filling some level. Near
+// a cap that is nothing, and every charge is exact.
+func (s *Stock) extra(n int64) int64 {
+	extra := s.batch()
+	for l := s; l != nil; l = l.parent {
+		// 2^keepShift is 8*lanes
+		extra = min(extra, (l.bound.cap.Load()-l.Used())>>(s.shelf.tree.keepShift-2))
+	}
+	if extra < n {
+		return 0
+	}
+	return extra
+}
+
+// reserve adds n to the used words of all ancestors and then to our own, or
+// changes nothing. From the top down, so that at every instant an account counts
+// at least what its children count (M2).
+func (s *Stock) reserve(n int64) bool {
+	if s.parent != nil && !s.parent.reserve(n) {
+		return false
+	}
+	if s.add(n) {
+		return true
+	}
+	if s.parent != nil {
+		s.parent.giveBack(n)
+	}
+	return false
+}
+
+// tryExact adds n to our own used word, after charging the parent in whatever way
+// the parent likes. The first look keeps an account that is full from disturbing
+// the ones above.
+func (s *Stock) tryExact(lane int, n int64) (full *Stock) {
+	if s.parent != nil {
+		if !s.room(s.used.Load(), n) {
+			return s
 		}
-		if cell.CompareAndSwap(have, left) {
-			yield.Point("memacct.stock.put")
-			s.settle(cell) // CROSSED memacct.put: see strain.go.
-			s.giveBack(have + n - left)
-			return
+		if full := s.parent.tryCharge(lane, n); full != nil {
+			return full
+		}
+	}
+	if !s.add(n) {
+		yield.Point("memacct.stock.undo")
+		if s.parent != nil {
+			s.parent.uncharge(lane, n)
+		}
+		return s
+	}
+	if s.strain.Load()&watched != 0 {
+		s.rose()
+	}
+	return nil
+}
+
+// add adds n to the used word, unless the account is shut or would pass its Cap.
+func (s *Stock) add(n int64) bool {
+	for {
+		word := s.used.Load()
+		if !s.room(word, n) {
+			return false
+		}
+		if s.used.CompareAndSwap(word, word+n) {
+			// CROSSED memacct.cap: SetLimits stores the cap, then looks at used.
+			if word+n <= s.bound.cap.Load() {
+				return true
+			}
+			s.used.Add(-n)
+			return false
 		}
 	}
 }
+
+func (s *Stock) room(word, n int64) bool { return word >= 0 && word <= s.bound.cap.Load()-n }
 
 // force adds n at every level, whatever the limits.
 func (s *Stock) force(n int64) {
@@ -234,98 +347,106 @@ func (s *Stock) force(n int64) {
 		}
 		panic(fmt.Sprintf("memacct: charge of %d bytes on a closed account", n))
 	}
+	if invariant.Enabled {
+		s.shadow.charge(n)
+	}
 	s.rose()
 }
 
 func (s *Stock) unchargeSlow(lane int, n int64) {
 	checkAmount(n)
-	if tight, _ := s.tight(); tight != nil {
-		s.giveBack(n)
+	if invariant.Enabled {
+		s.shadow.uncharge(s, n)
+	}
+	s.uncharge(lane, n)
+}
+
+// uncharge is the way back of tryCharge.
+func (s *Stock) uncharge(lane int, n int64) {
+	if s.strain.Load()&calmMask == 0 {
+		s.put(s.cell(lane), n)
 		return
 	}
-	s.put(s.cells.Cell(lane, int(s.slot)), n)
+	if n = s.subtract(n); s.parent != nil && n != 0 {
+		s.parent.uncharge(lane, n)
+	}
 }
 
-// extra returns how much credit to ask for on top of a charge of n: a batch, but
-// at most what every lane could take twice over without filling some level. Near
-// a cap that is nothing, and every charge is exact.
-func (s *Stock) extra(n int64) int64 {
-	extra := s.batch()
-	for l := s; l != nil; l = l.parent {
-		// 2*lanes = 2^(shift-3)
-		extra = min(extra, (l.bound.cap.Load()-l.Used())>>(s.tree.shift-3))
-	}
-	if extra < n {
-		return 0
-	}
-	return extra
-}
-
-// reserve adds n to the ancestors and then to this account, and returns nil; or
-// returns the one that is shut or would pass its Cap, and changes nothing. As
-// Atomic.reserve.
-func (s *Stock) reserve(n int64) (full *Stock) {
-	if !s.room(s.used.Load(), n) {
-		return s
-	}
-	if s.parent != nil {
-		if full := s.parent.reserve(n); full != nil {
-			return full
-		}
-	}
+// trim brings a cell down to what it may hold: to one batch, not two, or the next
+// release would come here again; to nothing while the account is not calm.
+//
+//go:noinline
+func (s *Stock) trim(cell *atomic.Int64) {
+	yield.Point("memacct.stock.trim")
 	for {
-		word := s.used.Load()
-		if !s.room(word, n) {
-			if s.parent != nil {
-				s.parent.giveBack(n)
-			}
-			return s
+		have := cell.Load()
+		left := min(have, s.batch())
+		if s.strain.Load()&calmMask != 0 {
+			left = 0
 		}
-		if s.used.CompareAndSwap(word, word+n) {
-			// CROSSED memacct.cap: SetLimits stores the cap, then looks at used.
-			if word+n > s.bound.cap.Load() {
-				s.giveBack(n)
-				return s
+		if cell.CompareAndSwap(have, left) {
+			s.giveBack(have - left)
+			// The account may have been strained since we looked, and the cell
+			// swept before we wrote: look again, as after every put.
+			if left == 0 || s.strain.Load()&calmMask == 0 {
+				return
 			}
-			return nil
 		}
 	}
 }
-
-func (s *Stock) room(word, n int64) bool { return word >= 0 && word <= s.bound.cap.Load()-n }
 
 // giveBack takes n off this account and then off its ancestors: from the bottom
-// up, so that none ever counts less than its children. More than the account
-// counts cannot be taken off it, and is not taken off the others.
+// up, so that none ever counts less than its children.
 func (s *Stock) giveBack(n int64) {
-	if n == 0 {
-		return
+	for l := s; l != nil && n != 0; l = l.parent {
+		n = l.subtract(n)
 	}
-	for l := s; l != nil && n > 0; l = l.parent {
-		word := l.used.Add(-n)
-		in := held(word)
-		if in < 0 && l == s {
-			over := min(-in, n)
-			l.used.Add(over)
-			if base(word) != closed {
-				l.tree.noteOver(l, n, n+in)
-			}
-			n -= over
-		}
-		if st := state(l.strain.Load()); (st == straining || st == strained) && in <= l.relaxMark() {
-			l.relax()
-		}
-		if l.marks != nil {
-			l.marks.fell(l.Used(), l.bound.low.Load())
-		}
+}
+
+// subtract takes n off the used word and returns how much that was: more than the
+// account counts cannot be taken off it, and must not be taken off the others.
+func (s *Stock) subtract(n int64) int64 {
+	word := s.used.Add(-n)
+	if word < 0 {
+		n = s.subtractSlow(word, n)
+	}
+	if word := s.strain.Load(); word&(stateMask|watched) != 0 {
+		s.fell(word)
+	}
+	return n
+}
+
+// subtractSlow looks at a used word that became negative: the account is shut, or
+// too much was given back.
+func (s *Stock) subtractSlow(word, n int64) int64 {
+	in := held(word)
+	if in >= 0 {
+		return n
+	}
+	over := min(-in, n)
+	s.used.Add(over)
+	if base(word) != closed {
+		s.shelf.tree.noteOver(s, n, n+in)
+	}
+	return n - over
+}
+
+// fell ends a strain that is not needed any more, and tells about marks that a
+// release has crossed.
+func (s *Stock) fell(word uint32) {
+	if st := state(word); (st == straining || st == strained) && s.Used() <= s.relaxMark() {
+		s.relax()
+	}
+	if m := s.marks(); m != nil {
+		m.fell(s.Used(), s.bound.low.Load())
 	}
 }
 
 // rose tells about marks that a charge has crossed.
 func (s *Stock) rose() {
-	for l := s; l != nil; l = l.parent {
-		if l.marks != nil {
-			l.marks.rose(l.Used(), l.bound.high.Load())
+	for l := s; l != nil && l.strain.Load()&watched != 0; l = l.parent {
+		if m := l.marks(); m != nil {
+			m.rose(l.Used(), l.bound.high.Load())
 		}
 	}
 }

@@ -26,15 +26,16 @@ func (s *Stock) Exact() (int64, error) {
 // level: what an owner of 10,000 quiet accounts does now and then.
 func (s *Stock) Drain() error {
 	s.sweep()
-	return s.tree.overBelow(s)
+	return s.shelf.tree.overBelow(s)
 }
 
 // Idle returns the credit that lies in lanes now, here and below, without
 // touching it. Used - Idle estimates what Exact would say.
 func (s *Stock) Idle() (n int64) {
-	for below := range s.tree.accounts() {
+	for below := range s.shelf.tree.accounts() {
 		if below.under(s) {
-			for cell := range below.cells.Cells(int(below.slot)) {
+			n += below.front.Load()
+			for cell := range below.shelf.cells.Cells(int(below.slot)) {
 				n += cell.Load()
 			}
 		}
@@ -42,12 +43,12 @@ func (s *Stock) Idle() (n int64) {
 	return n
 }
 
-// Slack returns the most that Idle can be: twice the batch for each lane in use,
-// of this account and of all below it.
+// Slack returns the most that Idle can be: two batches for each lane in use, and
+// two for callers without a lane, of this account and of all below it.
 func (s *Stock) Slack() (n int64) {
-	for below := range s.tree.accounts() {
+	for below := range s.shelf.tree.accounts() {
 		if below.under(s) {
-			n += int64(below.cells.Lanes()) * below.keep()
+			n += int64(below.shelf.cells.Lanes()+1) * below.keep.Load()
 		}
 	}
 	return n
@@ -55,8 +56,8 @@ func (s *Stock) Slack() (n int64) {
 
 // Limits implements Account.
 func (s *Stock) Limits() Limits {
-	s.tree.mu.Lock()
-	defer s.tree.mu.Unlock()
+	s.shelf.tree.mu.Lock()
+	defer s.shelf.tree.mu.Unlock()
 	return s.limitsLocked()
 }
 
@@ -85,20 +86,20 @@ func (s *Stock) SetLimits(l Limits) error {
 }
 
 func (s *Stock) storeLimits(l Limits) error {
-	s.tree.mu.Lock()
-	defer s.tree.mu.Unlock()
+	s.shelf.tree.mu.Lock()
+	defer s.shelf.tree.mu.Unlock()
 	if err := l.check(s.parent.limitsLocked()); err != nil {
 		return err
 	}
-	s.bound.store(l)
+	s.bindLocked(l)
 	return nil
 }
 
 // Shut implements Account.
 func (s *Stock) Shut() {
-	s.tree.mu.Lock()
+	s.shelf.tree.mu.Lock()
 	s.goneLocked()
-	s.tree.mu.Unlock()
+	s.shelf.tree.mu.Unlock()
 	lower(&s.used, shut)
 	s.sweep()
 }
@@ -110,7 +111,7 @@ func (s *Stock) goneLocked() {
 		word = s.strain.Load()
 	}
 	if state(word) == calm {
-		s.tree.countStrainLocked(s, +1)
+		s.burdenLocked(above)
 	}
 }
 
@@ -136,8 +137,8 @@ func (s *Stock) Close() error {
 }
 
 func (s *Stock) beginClose() error {
-	s.tree.mu.Lock()
-	defer s.tree.mu.Unlock()
+	s.shelf.tree.mu.Lock()
+	defer s.shelf.tree.mu.Unlock()
 	if s.kids != 0 {
 		return errHasChildren
 	}
@@ -147,17 +148,14 @@ func (s *Stock) beginClose() error {
 
 // endClose takes a closed account out of the tree's books.
 func (s *Stock) endClose() error {
-	t := s.tree
+	t := s.shelf.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.parent != nil {
-		t.countKidLocked(s.parent, -1)
+		s.parent.kids--
 	}
-	if sh := t.home[s.cells]; sh.open == 1 {
-		sh.open = 0
+	if s.shelf.open--; s.shelf.open == 0 {
 		t.trimLocked(nil)
-	} else {
-		sh.open--
 	}
 	over, known := t.over[s]
 	delete(t.over, s)

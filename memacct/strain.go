@@ -1,27 +1,25 @@
 package memacct
 
-import (
-	"sync/atomic"
-
-	"corelane/internal/yield"
-)
+import "corelane/internal/yield"
 
 // The strain word of a Stock says whether credit may lie idle below it:
 //
-//	state      entered from       by                       leaves when
-//	calm       straining, strained  who sees Cap/8 free     refused -> straining
-//	straining  calm               who was refused          all cells swept -> strained
-//	strained   straining          who swept                Cap/8 free -> calm
-//	gone       any                Shut, Close              never
+//	state      entered from         by                   leaves when
+//	calm       straining, strained  who sees Cap/8 free  refused -> straining
+//	straining  calm                 who was refused      cells swept -> strained
+//	strained   straining            who swept            Cap/8 free -> calm
+//	gone       any                  Shut, Close          never
 //
-// The upper bits count the episodes, so that a sweep which was overtaken by a new
-// episode cannot end it. Outside calm, charges and releases below the account
-// leave the lanes alone and go to the used words of every level, where they are
-// exact.
+// Above the state the word counts the ancestors that are not calm, so that one
+// load tells an operation what it may do: unless all eight low bits are 0, charges
+// and releases leave the lanes alone and go to the used words of every level,
+// where they are exact. The bits from episode on count episodes, so that a sweep
+// which was overtaken by a new episode cannot end it.
 //
-// CROSSED memacct.put: who puts credit into a cell looks at the strain words
-// afterwards, and takes the credit out again unless all are calm; who strains an
-// account changes its word first, and sweeps the cells afterwards. One of the two
+// CROSSED memacct.put: who puts credit into a cell looks at the strain word
+// afterwards, and takes the credit out again unless it is calm; who strains an
+// account changes its word and those below it first, and sweeps the cells
+// afterwards. One of the two
 // sees the other, whatever the order. So once an account is strained, credit
 // below it exists only in the hands of operations still running. Were the order
 // reversed on either side, credit could lie in a swept cell, and a charge that
@@ -32,28 +30,18 @@ const (
 	strained
 	gone
 
-	stateMask = 3
-	episode   = 4
+	stateMask  = 3
+	above      = 4   // one ancestor that is not calm
+	calmMask   = 255 // state, and all of those
+	wide       = 256 // callers without a lane use their P's; once set, stays
+	narrowMask = calmMask | wide
+	watched    = 512 // set for good where this account or one above has OnMark
+	episode    = 1024
+
+	maxDepth = 60 // so that the ancestors fit in six bits
 )
 
 func state(word uint32) uint32 { return word & stateMask }
-
-// tight returns the first account from here up that is not calm, and its word.
-func (s *Stock) tight() (*Stock, uint32) {
-	for l := s; l != nil; l = l.parent {
-		if word := l.strain.Load(); state(word) != calm {
-			return l, word
-		}
-	}
-	return nil, 0
-}
-
-// settle is what follows every put into a cell.
-func (s *Stock) settle(cell *atomic.Int64) {
-	if tight, _ := s.tight(); tight != nil {
-		s.giveBack(cell.Swap(0))
-	}
-}
 
 // tighten strains the account and calls in all credit below it.
 func (s *Stock) tighten() {
@@ -69,13 +57,12 @@ func (s *Stock) tighten() {
 }
 
 func (s *Stock) enterStrain() (word uint32) {
-	s.tree.mu.Lock()
-	defer s.tree.mu.Unlock()
+	s.shelf.tree.mu.Lock()
+	defer s.shelf.tree.mu.Unlock()
 	word = s.strain.Load()
 	if state(word) == calm {
-		word += episode + straining
-		s.strain.Store(word)
-		s.tree.countStrainLocked(s, +1)
+		word = s.strain.Add(episode + straining)
+		s.burdenLocked(above)
 	}
 	return word
 }
@@ -89,19 +76,32 @@ func (s *Stock) relaxMark() int64 {
 
 // relax ends the strain, if it still lasts.
 func (s *Stock) relax() {
-	s.tree.mu.Lock()
-	defer s.tree.mu.Unlock()
+	s.shelf.tree.mu.Lock()
+	defer s.shelf.tree.mu.Unlock()
 	word := s.strain.Load()
 	if st := state(word); st != straining && st != strained {
 		return
 	}
-	s.strain.Store(word &^ stateMask)
-	s.tree.countStrainLocked(s, -1)
+	s.strain.And(^uint32(stateMask))
+	s.burdenLocked(-above)
+}
+
+// burdenLocked tells the accounts below that this one is not calm any more
+// (above), or again (-above).
+func (s *Stock) burdenLocked(d int32) {
+	if s.kids == 0 {
+		return
+	}
+	for below := range s.shelf.tree.accounts() {
+		if below != s && below.under(s) {
+			below.strain.Add(uint32(d))
+		}
+	}
 }
 
 // sweep calls in the credit of this account and of all below it.
 func (s *Stock) sweep() {
-	for below := range s.tree.accounts() {
+	for below := range s.shelf.tree.accounts() {
 		if below.under(s) {
 			below.sweepOwn()
 		}
@@ -109,7 +109,10 @@ func (s *Stock) sweep() {
 }
 
 func (s *Stock) sweepOwn() {
-	for cell := range s.cells.Cells(int(s.slot)) {
+	if s.front.Load() != 0 {
+		s.giveBack(s.front.Swap(0))
+	}
+	for cell := range s.shelf.cells.Cells(int(s.slot)) {
 		if cell.Load() != 0 {
 			s.giveBack(cell.Swap(0))
 		}

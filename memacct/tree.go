@@ -13,18 +13,12 @@ import (
 
 // tree is what the stocks of one hierarchy share.
 type tree struct {
-	// strained counts accounts that have children and are not calm: every
-	// operation reads it, to learn with one load that no ancestor is strained.
-	// Written under mu.
-	strained atomic.Uint32
-	batch    int64 // immutable
-	shift    uint8 // immutable: 2^shift is 16*lanes, rounded up to a power of two
+	keep      int64 // immutable: two batches, before High limits them
+	keepShift uint8 // immutable: 2^keepShift is 8*lanes, rounded up
 
-	_  cacheline.Pad
-	mu sync.Mutex // guards limits, kids, changes of strain states, shelves
+	mu sync.Mutex // guards limits, kids, strain states, shelves
 	// shelves is replaced under mu, and read by sweeps at any time.
 	shelves atomic.Pointer[[]*shelf]
-	home    map[*percpu.Group]*shelf    // guarded by mu: the shelf that has these cells
 	over    map[*Stock]OverReleaseError // guarded by mu: the first of each account
 }
 
@@ -34,7 +28,13 @@ type tree struct {
 // operation that overlaps Close may still write to its cell. A shelf goes when
 // all its accounts are closed.
 type shelf struct {
-	cells    *percpu.Group
+	tree  *tree         // immutable
+	cells *percpu.Group // immutable
+	// marks: nil -> those of the accounts, once, under tree.mu; an account's own
+	// are set before anybody has it.
+	marks atomic.Pointer[[]*marks]
+
+	_        cacheline.Pad // the above is read by every operation
 	accounts []Stock
 	made     atomic.Int32 // accounts in use from the front; grows, under tree.mu
 	open     int          // guarded by tree.mu: accounts not closed
@@ -52,13 +52,12 @@ func newTree(cfg Config) *tree {
 		lanes = runtime.GOMAXPROCS(0)
 	}
 	t := &tree{
-		batch: cfg.Batch,
-		shift: uint8(4 + bits.Len(uint(lanes-1))),
-		home:  map[*percpu.Group]*shelf{},
-		over:  map[*Stock]OverReleaseError{},
+		keep:      2 * cfg.Batch,
+		keepShift: uint8(3 + bits.Len(uint(lanes-1))),
+		over:      map[*Stock]OverReleaseError{},
 	}
-	if t.batch == 0 {
-		t.batch = defaultBatch
+	if t.keep == 0 {
+		t.keep = 2 * defaultBatch
 	}
 	t.shelves.Store(new([]*shelf))
 	return t
@@ -72,20 +71,35 @@ func (t *tree) addLocked(parent *Stock, cfg Config) *Stock {
 		if n == 0 {
 			size = firstShelf
 		}
-		t.trimLocked(&shelf{cells: percpu.NewGroup(size), accounts: make([]Stock, size)})
+		t.trimLocked(&shelf{
+			tree: t, cells: percpu.NewGroup(size), accounts: make([]Stock, size),
+		})
 		shelves = *t.shelves.Load()
 	}
 	sh := shelves[len(shelves)-1]
 	slot := sh.made.Load()
 	s := &sh.accounts[slot]
-	s.parent, s.tree, s.cells, s.slot, s.marks = parent, t, sh.cells, slot, makeMarks(cfg.OnMark)
-	s.bound.store(cfg.Limits)
+	s.parent, s.shelf, s.slot = parent, sh, slot
+	s.bindLocked(cfg.Limits)
+	if parent != nil {
+		parent.kids++
+		word := parent.strain.Load()
+		s.strain.Store(word & (calmMask&^stateMask | watched))
+		if state(word) != calm {
+			s.strain.Add(above)
+		}
+	}
+	if cfg.OnMark != nil {
+		s.strain.Or(watched)
+		if sh.marks.Load() == nil {
+			all := make([]*marks, len(sh.accounts))
+			sh.marks.Store(&all)
+		}
+		(*sh.marks.Load())[slot] = &marks{notify: cfg.OnMark}
+	}
 	sh.open++
 	// PUBLISH memacct.made: the account is complete; a sweep may visit it.
 	sh.made.Store(slot + 1)
-	if parent != nil {
-		t.countKidLocked(parent, +1)
-	}
 	return s
 }
 
@@ -95,15 +109,27 @@ func (t *tree) trimLocked(add *shelf) {
 	for _, sh := range *t.shelves.Load() {
 		if sh.open > 0 || int(sh.made.Load()) < len(sh.accounts) {
 			keep = append(keep, sh)
-		} else {
-			delete(t.home, sh.cells)
 		}
 	}
 	if add != nil {
 		keep = append(keep, add)
-		t.home[add.cells] = add
 	}
 	t.shelves.Store(&keep)
+}
+
+// marks returns the marks of s, nil without OnMark.
+func (s *Stock) marks() *marks {
+	if all := s.shelf.marks.Load(); all != nil {
+		return (*all)[s.slot]
+	}
+	return nil
+}
+
+// bindLocked sets the limits, and what follows from them.
+func (s *Stock) bindLocked(l Limits) {
+	s.bound.store(l)
+	t := s.shelf.tree
+	s.keep.Store(min(t.keep, l.High>>t.keepShift))
 }
 
 // accounts yields every account of the tree, closed ones too.
@@ -117,23 +143,6 @@ func (t *tree) accounts() iter.Seq[*Stock] {
 				}
 			}
 		}
-	}
-}
-
-// countKidLocked adds d to the children of s. strained counts an account only
-// while it has some.
-func (t *tree) countKidLocked(s *Stock, d int32) {
-	had := s.kids > 0
-	s.kids += d
-	if has := s.kids > 0; has != had && state(s.strain.Load()) != calm {
-		t.strained.Add(uint32(d))
-	}
-}
-
-// countStrainLocked notes that s became calm (-1) or stopped being so (+1).
-func (t *tree) countStrainLocked(s *Stock, d int32) {
-	if s.kids > 0 {
-		t.strained.Add(uint32(d))
 	}
 }
 
