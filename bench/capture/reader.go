@@ -67,7 +67,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		}
 	}
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, fmt.Errorf("no capture that can be read: %w", c.explain(err))
 	}
 	return c, nil
 }

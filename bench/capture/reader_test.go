@@ -206,7 +206,7 @@ func TestReaderSaysWhatIsDamaged(t *testing.T) {
 		{"gzip-cut", zip[:len(zip)-4], 2, "the gzip data is damaged"},
 		{"gzip-checksum", at(zip, len(zip)-6, zip[len(zip)-6]^1), 2, "the gzip data is damaged"},
 		{"gzip-header", []byte{0x1f, 0x8b, 9, 0, 0, 0, 0, 0, 0, 0}, 0, "the gzip data is damaged"},
-		{"pcapng-block-length-zero", append(slices.Clone(ng), make([]byte, 64)...), 1, "the file is cut off"},
+		{"pcapng-block-length-zero", append(slices.Clone(ng), make([]byte, 64)...), 1, "damaged behind packet 1"},
 		{"pcapng-interface", append(slices.Clone(ng), packetBlock(o, 0, record{frame: frameOf(1, 4), iface: 7}, "")...), 1, "Interface id 7"},
 		{"pcapng-no-interface", append(sectionBlock(o), packetBlock(o, 0, record{frame: frameOf(1, 4)}, "")...), 0, "Interface id 0"},
 		{"pcapng-order-mark", at(ng, 8, 0), 0, "byte order"},
