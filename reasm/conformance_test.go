@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/vectors"
 )
 
 // The rules that every design obeys, whatever it does when memory is full. Each
@@ -264,7 +266,7 @@ func TestHeaderComesFromOffsetZero(t *testing.T) {
 			first.Opt = "94040000"
 			last.DF = true
 		} else {
-			first.Pre = []vecExt{{60, "0000010400000000"}}
+			first.Pre = []vectors.Ext{{NH: 60, Hex: "0000010400000000"}}
 			first.Flow = 0x12345
 		}
 		for _, order := range [][]frag{{first, last}, {last, first}} {
@@ -273,11 +275,11 @@ func TestHeaderComesFromOffsetZero(t *testing.T) {
 			if r.family == 4 {
 				require.Zero(t, checksum(h))
 				h[10], h[11] = 0, 0
-				require.Equal(t, unhex("46bb002c000900000"+"7fd00000a0901010a09000194040000"), h)
+				require.Equal(t, vectors.Unhex("46bb002c000900000"+"7fd00000a0901010a09000194040000"), h)
 				require.Equal(t, 24+16, d.MaxFragment())
 			} else {
 				want := "6bb12345001c3c07" + "fd090000000000000000000000010001" + "fd090000000000000000000000000001" + "fd00010400000000"
-				require.Equal(t, unhex(want), h)
+				require.Equal(t, vectors.Unhex(want), h)
 				require.Equal(t, 40+8+8+16, d.MaxFragment())
 			}
 			r.release(d)

@@ -6,11 +6,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/vectors"
 )
 
 // frag describes one packet for a test; see packet for what each field does.
 // Fill 0 is the default here, so pieces of one datagram agree about its bytes.
-type frag = vecStep
+type frag vectors.Step
+
+// packet builds the packet; i is the fill if the step names none.
+func (s frag) packet(family, i int) []byte { return (*vectors.Step)(&s).Packet(family, i) }
 
 // piece is the usual fragment: payload bytes [off, off+n) of datagram id.
 func piece(id uint32, off, n int, more bool) frag { return frag{ID: id, Off: off, Len: n, MF: more} }
@@ -224,7 +229,7 @@ func (r *rig) payload(d *Datagram, runs ...[3]int) {
 	var want []byte
 	for _, run := range runs {
 		for p := run[1]; p < run[2]; p++ {
-			want = append(want, patternByte(run[0], p))
+			want = append(want, vectors.PatternByte(run[0], p))
 		}
 	}
 	require.NotNil(r.t, d)
@@ -265,4 +270,9 @@ func (r *rig) held(queues int) Stats {
 		require.Equal(r.t, s.Bytes, charged, "Q8: Bytes is the sum of the charges")
 	}
 	return s
+}
+
+func (r *rig) linux() LinuxStats {
+	s := r.cache.Stats()
+	return s.Linux()
 }
