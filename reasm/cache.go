@@ -4,37 +4,24 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"sync"
 	"sync/atomic"
-
-	"corelane/internal/cacheline"
-	"corelane/memacct"
 )
 
-// cache is everything the designs share: lanes, timers, recycling, books. What
-// differs is in design, index and account.
+// cache is a namespace of a host: limits, an account, lanes and their counters,
+// and what its design keeps for it.
 type cache struct {
-	cfg     Config // immutable after New
+	host    *Host
+	cfg     *Config // the host's
+	number  uint16  // in the keys; 0 for the only namespace of New
 	design  design
-	index   index
-	account memacct.Account
+	account account
+	limits  limits
 	lanes   []lane
-	buffers bufferPool
-	queues  sync.Pool
-	peers   *peers // nil unless cfg.MaxDist > 0
+	late    counters // of what is retired in Step and Close
 
-	// closed goes from false to true once, in Close.
-	closed atomic.Bool
-
-	// high and low are written by SetLimits only, and read by the design. A
-	// reader may see the one before the other; both orders leave low <= high at
-	// the end, and a moment's mixture only moves the point where eviction stops.
-	high, low atomic.Int64
-
-	_      cacheline.Pad
-	stepMu sync.Mutex
-	worker party // guarded by stepMu, but for its counters
-	now    int64 // latest time a Step was given; guarded by stepMu
+	// closed goes from false to true once, in Close; buried likewise, when the
+	// last datagram has come back, by whoever sees that.
+	closed, buried atomic.Bool
 }
 
 // design is what makes one fragment cache differ from another. Every hook may be
@@ -55,56 +42,40 @@ type design interface {
 	link(l *lane, q *queue)
 	touch(l *lane, q *queue)
 	unlink(q *queue)
-	// step runs the design's worker, with no lock held.
-	step(p *party, now int64, budget int) (more bool)
 }
 
 // plain is a design that does nothing; designs embed it and say what they do.
 type plain struct{}
 
-func (plain) room(*lane) int64                    { return math.MaxInt64 }
-func (plain) before(*lane, *Fragment) bool        { return true }
-func (plain) create(*lane, *queue) bool           { return true }
-func (plain) link(*lane, *queue)                  {}
-func (plain) touch(*lane, *queue)                 {}
-func (plain) unlink(*queue)                       {}
-func (plain) step(*party, int64, int) (more bool) { return false }
+func (plain) room(*lane) int64             { return math.MaxInt64 }
+func (plain) before(*lane, *Fragment) bool { return true }
+func (plain) create(*lane, *queue) bool    { return true }
+func (plain) link(*lane, *queue)           {}
+func (plain) touch(*lane, *queue)          {}
+func (plain) unlink(*queue)                {}
 
 // New makes a cache of the design with that name (see Designs), or says which
-// field of cfg is wrong.
+// field of cfg is wrong. It is the only namespace of a host of its own.
 func New(name string, cfg Config) (Cache, error) {
-	d := lookupDesign(name)
-	if d == nil {
-		return nil, fmt.Errorf("reasm: no design is called %q", name)
-	}
-	if err := cfg.validate(); err != nil {
+	h, err := NewHost(name, cfg)
+	if err != nil {
 		return nil, err
 	}
-	c := &cache{cfg: cfg}
-	if cfg.MaxDist > 0 {
-		c.peers = new(peers)
-	}
-	c.buffers.front = cfg.Headroom + headerRoom
-	c.setLimits(cfg.Limits)
-	c.worker.c = c
-	c.lanes = make([]lane, cfg.Lanes)
-	for i := range c.lanes {
-		c.lanes[i].c, c.lanes[i].id, c.lanes[i].now = c, i, math.MinInt64
-	}
-	c.now = math.MinInt64
-	d.make(c)
-	return c, nil
+	return h.newCache(0, h.account, cfg.Limits), nil
 }
 
-// newAtomicAccount makes an account without a cap: the design acts when it is
-// above High, one fragment late at most.
-func newAtomicAccount() memacct.Account {
-	const max = memacct.Unlimited
-	a, err := memacct.NewAtomic(nil, memacct.Config{Limits: memacct.Limits{Cap: max, High: max, Low: max}})
-	if err != nil {
-		panic("reasm: " + err.Error())
+func (h *Host) newCache(number uint16, a account, l Limits) *cache {
+	c := &cache{host: h, cfg: &h.cfg, number: number, account: a, lanes: make([]lane, h.cfg.Lanes)}
+	c.limits.store(l)
+	for i := range c.lanes {
+		n := &c.lanes[i]
+		n.h, n.own, n.c, n.id, n.now = h, &n.count, c, i, math.MinInt64
 	}
-	return a
+	c.design = h.design.cache(c)
+	if number == 0 {
+		h.spaces[0] = c
+	}
+	return c
 }
 
 // headerRoom is the space that buffers leave for the rebuilt header: any IPv4
@@ -119,70 +90,54 @@ func (c *cache) Lane(i int) Lane {
 }
 
 func (c *cache) SetLimits(l Limits) error {
-	if err := l.validate(); err != nil {
+	if c.number == 0 {
+		if err := c.host.SetLimits(l); err != nil {
+			return err
+		}
+	} else if err := c.host.check(l); err != nil {
 		return err
 	}
-	c.setLimits(l)
+	c.limits.store(l)
 	return nil
 }
 
-func (c *cache) setLimits(l Limits) {
-	c.high.Store(l.High)
-	c.low.Store(l.Low)
+// room is how many bytes may be charged until this namespace or its host is
+// above High.
+func (c *cache) room() int64 {
+	room := c.limits.high.Load() - c.account.Used()
+	if c.number != 0 {
+		room = min(room, c.host.limits.high.Load()-c.host.account.Used())
+	}
+	return room
 }
 
-func (c *cache) Step(now int64, budget int) (more bool) {
-	c.stepMu.Lock()
-	c.now = max(c.now, now)
-	budget, more = c.expire(budget)
-	if !more {
-		more = c.design.step(&c.worker, c.now, budget)
+// excess is how many bytes this namespace, or its host, is above Low; 0 or less
+// is none.
+func (c *cache) excess() int64 {
+	excess := c.account.Used() - c.limits.low.Load()
+	if c.number != 0 {
+		excess = max(excess, c.host.account.Used()-c.host.limits.low.Load())
 	}
-	rs := c.worker.retired
-	c.worker.retired = nil
-	c.stepMu.Unlock()
-	c.settle(rs)
-	return more
+	return excess
 }
 
-// expire retires queues that are out of time, budget at most.
-func (c *cache) expire(budget int) (left int, more bool) {
-	var due [64]*queue
-	for i := range c.lanes {
-		for all := false; !all; {
-			if budget <= 0 {
-				return 0, true
-			}
-			var n int
-			n, all = c.lanes[i].wheel.due(c.now, due[:min(budget, len(due))])
-			budget -= n
-			for _, q := range due[:n] {
-				q.mu.Lock()
-				if q.state == live && q.deadline <= c.now {
-					c.worker.retire(q, evExpired, c.now)
-				}
-				q.mu.Unlock()
-			}
-		}
-	}
-	return budget, false
-}
+func (c *cache) Step(now int64, budget int) (more bool) { return c.host.Step(now, budget) }
 
 func (c *cache) Stats() Stats {
 	s := Stats{Bytes: c.account.Used()}
 	for i := range c.lanes {
 		c.lanes[i].count.addTo(&s)
 	}
-	c.worker.count.addTo(&s)
+	c.late.addTo(&s)
 	return s
 }
 
 func (c *cache) Walk() iter.Seq[QueueInfo] {
 	return func(yield func(QueueInfo) bool) {
-		for qs := range c.index.batches() {
+		for qs := range c.host.index.batches() {
 			for _, q := range qs {
 				q.mu.Lock()
-				lives, info := q.state == live, q.info()
+				lives, info := q.state == live && q.cache == c, q.info()
 				q.mu.Unlock()
 				if lives && !yield(info) {
 					return
@@ -193,50 +148,30 @@ func (c *cache) Walk() iter.Seq[QueueInfo] {
 }
 
 func (c *cache) Close() error {
+	if c.number == 0 {
+		return c.host.Close()
+	}
 	// CROSSED close/insert: closed is set before the table is walked; a lane
 	// inserts before it looks at closed. So either the walk finds the queue, or
 	// the lane sees that it must take it back.
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.stepMu.Lock()
-	for qs := range c.index.batches() {
-		for _, q := range qs {
-			q.mu.Lock()
-			if q.state == live {
-				c.worker.retire(q, evFlushed, c.now)
-			}
-			q.mu.Unlock()
-		}
+	h := c.host
+	h.flush(c)
+	h.mu.Lock()
+	if h.spaces[c.number] == c {
+		delete(h.spaces, c.number)
 	}
-	rs := c.worker.retired
-	c.worker.retired = nil
-	c.stepMu.Unlock()
-	c.settle(rs)
+	h.mu.Unlock()
+	c.bury()
 	return nil
 }
 
-// take returns an idle queue, which only the caller knows.
-func (c *cache) take() *queue {
-	if q, ok := c.queues.Get().(*queue); ok {
-		return q
+// bury closes a namespace's account once nothing is charged to it any more. What
+// is charged after Close is datagrams, so it only falls.
+func (c *cache) bury() {
+	if c.number != 0 && c.closed.Load() && c.account.Used() == 0 && !c.buried.Swap(true) {
+		_ = c.account.Close() // it is empty
 	}
-	q := &queue{cache: c, end: -1}
-	q.node.Init(q)
-	return q
-}
-
-// free empties a retired queue and recycles it, with no lock held.
-func (c *cache) free(q *queue) {
-	if len(q.bufs) > 0 {
-		c.cfg.Free(q.bufs)
-		q.dropBufs()
-	}
-	q.freeCells(&c.buffers)
-	if q.buf != nil {
-		c.buffers.put(q.buf)
-		q.buf = nil
-	}
-	q.forget()
-	c.queues.Put(q)
 }

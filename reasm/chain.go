@@ -21,8 +21,8 @@ type chains struct {
 // chainCount is INETFRAGS_HASHSZ of Linux 3.9 to 4.16.
 const chainCount = 1 << 10
 
-func newChains(c *cache, global bool) *chains {
-	t := &chains{hash: c.cfg.Hash, global: global}
+func newChains(h *Host, global bool) *chains {
+	t := &chains{hash: h.cfg.Hash, global: global}
 	if t.hash == nil {
 		t.hash = keyedHash()
 	}

@@ -15,7 +15,7 @@ type Datagram struct {
 }
 
 // Key returns the key that its fragments had in common.
-func (d *Datagram) Key() Key { return d.q.key }
+func (d *Datagram) Key() Key { return d.q.key.public() }
 
 // Len returns the length of the whole packet in bytes.
 func (d *Datagram) Len() int { return len(d.hdr) + int(d.q.end) }
@@ -44,7 +44,7 @@ func (d *Datagram) Segments() iter.Seq[[]byte] {
 			return
 		}
 		if d.q.buf != nil {
-			front := d.q.cache.buffers.front
+			front := d.q.host.buffers.front
 			yield(d.q.buf.b[front : front+int(d.q.end)])
 			return
 		}
@@ -72,7 +72,7 @@ func (d *Datagram) Bytes() []byte { return d.Prepend(0) }
 // be written there. It costs nothing in Copy while n <= Config.Headroom (and the
 // IPv6 extension headers are not absurdly long); else it allocates a copy.
 func (d *Datagram) Prepend(n int) []byte {
-	front := d.q.cache.buffers.front
+	front := d.q.host.buffers.front
 	if at := front - len(d.hdr) - n; d.q.buf != nil && at >= 0 {
 		return d.q.buf.b[at : front+int(d.q.end)]
 	}
@@ -92,16 +92,17 @@ func (d *Datagram) Release() {
 		panic("reasm: Datagram released twice")
 	}
 	c.account.UnchargeAt(q.lane, q.charged)
-	c.free(q)
+	c.host.free(q)
+	c.bury()
 }
 
 // deliver makes a complete, retired queue the caller's Datagram.
 func (q *queue) deliver() *Datagram {
-	c := q.cache
+	h := q.host
 	d := &q.dgram
 	d.q = q
 	d.hdr, d.size = q.build()
-	if front := c.buffers.front; q.buf != nil && len(d.hdr) <= front {
+	if front := h.buffers.front; q.buf != nil && len(d.hdr) <= front {
 		d.hdr = q.buf.b[front-copy(q.buf.b[front-len(d.hdr):], d.hdr) : front]
 	}
 	q.sort()

@@ -26,19 +26,17 @@ type globalLRU struct {
 	list lru.Global[queue]
 }
 
-func makeGlobalLRU(c *cache) {
-	c.index = newChains(c, true)
-	c.account = newAtomicAccount()
-	c.design = &globalLRU{c: c}
-}
+func globalLRUHost(h *Host) { h.index = newChains(h, true) }
 
-func (d *globalLRU) room(*lane) int64 { return d.c.high.Load() - d.c.account.Used() }
+func newGlobalLRU(c *cache) design { return &globalLRU{c: c} }
+
+func (d *globalLRU) room(*lane) int64 { return d.c.room() }
 
 func (d *globalLRU) before(l *lane, _ *Fragment) bool {
-	for d.c.account.Used() > d.c.low.Load() {
+	for d.c.excess() > 0 {
 		victim, ok := d.list.PopOldest()
 		if !ok {
-			break // what is charged is out in datagrams, or being retired
+			return d.c.room() >= 0 // the rest is out in datagrams, or a neighbour's
 		}
 		l.evict(victim)
 	}

@@ -20,12 +20,10 @@ type hardLimit struct {
 	c *cache
 }
 
-func makeHardLimit(c *cache) {
-	c.index = newTable(c)
-	c.account = newAtomicAccount()
-	c.design = &hardLimit{c: c}
-}
+func hardLimitHost(h *Host) { h.index = newTable(h) }
 
-func (d *hardLimit) room(*lane) int64 { return d.c.high.Load() - d.c.account.Used() }
+func newHardLimit(c *cache) design { return &hardLimit{c: c} }
+
+func (d *hardLimit) room(*lane) int64 { return d.c.room() }
 
 func (d *hardLimit) before(*lane, *Fragment) bool { return false }

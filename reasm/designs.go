@@ -6,14 +6,17 @@ type Design struct {
 	Seed string // the mail it comes from
 	Idea string // index, charge, victim and evictor, in one line
 
-	make func(*cache)
+	host  func(*Host)         // chooses index, account and worker
+	cache func(*cache) design // makes the part of a namespace
 }
 
 // Designs lists all of them, oldest idea first. The first one is what New's
 // callers should take until they have measured their own traffic.
 var designs = []Design{
-	{"global-lru", "002, 004", "one table and one list under one lock each; evicts the least recently updated, inline", makeGlobalLRU},
-	{"hard-limit", "000", "refuses every fragment above High, evicts nobody: Linux since 4.17", makeHardLimit},
+	{"global-lru", "002, 004", "one table and one list under one lock each; evicts the least recently updated, inline",
+		globalLRUHost, newGlobalLRU},
+	{"hard-limit", "000", "refuses every fragment above High, evicts nobody: Linux since 4.17",
+		hardLimitHost, newHardLimit},
 }
 
 // Designs returns the designs in order, oldest idea first.

@@ -31,6 +31,14 @@ func (k *Key) equal(o *Key) bool {
 		(k.SrcHi^o.SrcHi)|(k.DstHi^o.DstHi)|(k.Domain^o.Domain) == 0
 }
 
+// enter puts the key into a namespace; public takes it out again.
+func (k *Key) enter(number uint16) { k.tag = k.tag&maxTag | uint64(number)<<nsShift }
+
+func (k Key) public() Key {
+	k.tag &= maxTag
+	return k
+}
+
 // Family is the kind of datagram a key belongs to.
 type Family uint8
 

@@ -8,23 +8,24 @@ import (
 )
 
 // lane is one stream of fragments. Its plain fields belong to the goroutine that
-// is using it; wheel and count may be reached by others.
+// is using it; count is read by others.
 type lane struct {
 	party
+	c     *cache
 	id    int
 	now   int64     // latest time seen
 	size  int       // payload of the last datagram completed
 	last  *queue    // where the previous fragment went; a hint, checked under its lock
 	spare []retired // room for the next retired
-	wheel wheel
+	count counters
 	_     cacheline.Pad
 }
 
 // party is whoever may retire queues: a lane, or the goroutine in Step. It
 // collects what must be done after all locks are dropped.
 type party struct {
-	c       *cache
-	count   counters
+	h       *Host
+	own     *counters // the lane's; nil: those of the queue's namespace
 	retired []retired
 	evicted int32 // queues since the last Result
 }
@@ -39,6 +40,7 @@ type retired struct {
 func (l *lane) Add(now int64, f *Fragment) Result {
 	var r Result
 	l.now = max(l.now, now)
+	f.Key.enter(l.c.number)
 	if q := l.admit(f, &r); q != nil {
 		l.take(q, f, &r)
 		q.mu.Unlock()
@@ -55,6 +57,7 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 	for i := 0; i < n; {
 		rs[i] = Result{}
 		first := &rs[i]
+		fs[i].Key.enter(l.c.number)
 		if q := l.admit(&fs[i], first); q != nil {
 			took := l.takeRun(q, fs[i:n], rs[i:n])
 			q.mu.Unlock()
@@ -107,7 +110,10 @@ func (l *lane) takeRun(q *queue, fs []Fragment, rs []Result) (n int) {
 			l.finish(q, r)
 			return n
 		}
-		if n == len(fs) || fs[n].Verdict != Held || !fs[n].Key.equal(&q.key) || pinned > room {
+		if n == len(fs) || fs[n].Verdict != Held || pinned > room {
+			break
+		}
+		if fs[n].Key.enter(l.c.number); !fs[n].Key.equal(&q.key) {
 			break
 		}
 		rs[n] = Result{}
@@ -163,7 +169,7 @@ func (l *lane) find(f *Fragment, r *Result) *queue {
 		q.mu.Unlock()
 	}
 	for {
-		q := l.c.index.find(&f.Key)
+		q := l.h.index.find(&f.Key)
 		if q == nil {
 			q, again := l.create(f, r)
 			if again {
@@ -210,30 +216,39 @@ func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	switch {
 	case len(f.Payload()) == 0:
 		r.Verdict = ZeroLength // it would discard the queue it makes
-		if c.peers != nil {
-			c.peers.saw(f.Key.peer())
+		if c.host.peers != nil {
+			c.host.peers.saw(f.Key.peer())
 		}
 		return nil, false
 	case c.closed.Load():
 		r.Verdict = Closed
 		return nil, false
 	}
-	q = c.take()
+	q = l.h.take()
 	q.mu.Lock()
-	q.key, q.lane, q.created, q.last = f.Key, l.id, l.now, l.now
+	q.cache, q.key, q.lane, q.created, q.last = c, f.Key, l.id, l.now, l.now
 	q.timeout = c.timeout(f.Key.Family())
 	if !c.design.create(l, q) {
 		q.mu.Unlock()
-		c.queues.Put(q)
+		l.h.queues.Put(q)
 		r.Verdict = Refused
 		return nil, false
 	}
 	q.state = live
-	if !c.index.insert(q) {
+	if !c.host.index.insert(q) {
 		q.state = idle
 		q.mu.Unlock()
-		c.queues.Put(q)
+		l.h.queues.Put(q)
 		return nil, true
+	}
+	if c.closed.Load() {
+		// CROSSED close/insert: see cache.Close. Nothing may be charged any more.
+		q.state = idle
+		l.h.index.remove(q)
+		q.mu.Unlock()
+		l.h.queues.Put(q)
+		r.Verdict = Closed
+		return nil, false
 	}
 	l.count.event(evMade, 1)
 	q.charged = queueRecord
@@ -242,17 +257,11 @@ func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	}
 	q.base = q.charged
 	c.account.ChargeAt(q.lane, q.charged)
-	if c.peers != nil && f.Key.Family() == IPv4 {
-		q.peer = c.peers.acquire(f.Key.peer())
+	if c.host.peers != nil && f.Key.Family() == IPv4 {
+		q.peer = c.host.peers.acquire(f.Key.peer())
 	}
-	c.lanes[q.lane].wheel.set(q, later(l.now, q.timeout))
+	l.h.wheels[q.lane].set(q, later(l.now, q.timeout))
 	c.design.link(l, q)
-	if c.closed.Load() { // CROSSED close/insert: see Close
-		l.retire(q, evFlushed, l.now)
-		q.mu.Unlock()
-		r.Verdict = Closed
-		return nil, false
-	}
 	return q, false
 }
 
@@ -274,7 +283,7 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	if c.cfg.Mode == Borrow {
 		pinned = q.keep(f)
 	} else {
-		pinned = q.copyIn(f, &c.buffers, l.guess())
+		pinned = q.copyIn(f, &l.h.buffers, l.guess())
 	}
 	if fn := c.cfg.Charge.Fragment; fn != nil {
 		return fn(f)
@@ -292,7 +301,7 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 // one, as long as memory is plentiful. Else buffers grow by doubling, so that a
 // flood of first fragments pins little more than it sent.
 func (l *lane) guess() int {
-	if l.c.account.Used() < l.c.low.Load()/2 {
+	if l.c.account.Used() < l.c.limits.low.Load()/2 {
 		return l.size
 	}
 	return 0
@@ -321,7 +330,7 @@ func (l *lane) finish(q *queue, r *Result) {
 	}
 	l.leave(q)
 	l.size = int(q.end)
-	if pinned := q.gather(&l.c.buffers); l.c.cfg.Charge.Fragment == nil {
+	if pinned := q.gather(&l.h.buffers); l.c.cfg.Charge.Fragment == nil {
 		l.c.charge(q, pinned)
 	}
 	r.Datagram = q.deliver()
@@ -334,7 +343,7 @@ func (l *lane) restart(q *queue) {
 	l.count.event(evTooFar, 1)
 	c.charge(q, q.base-q.charged)
 	// What it held leaves in a queue of its own, to be freed without the lock.
-	old := c.take()
+	old := l.h.take()
 	old.buf, q.buf = q.buf, nil
 	old.bufs, q.bufs = q.bufs, old.bufs
 	old.cells, q.cells = q.cells, old.cells
@@ -345,22 +354,28 @@ func (l *lane) restart(q *queue) {
 		q.maxSize, q.maxDF = size, df
 	}
 	q.created = l.now
-	c.lanes[q.lane].wheel.set(q, later(l.now, q.timeout))
+	l.h.wheels[q.lane].set(q, later(l.now, q.timeout))
 }
 
 // leave takes a live queue out of everything that knows it. The caller holds its
 // lock, and owns it from here on.
 func (p *party) leave(q *queue) {
-	c := p.c
 	q.state = idle
-	c.design.unlink(q)
-	c.index.remove(q)
-	c.lanes[q.lane].wheel.stop(q)
+	q.cache.design.unlink(q)
+	p.h.index.remove(q)
+	p.h.wheels[q.lane].stop(q)
 	if q.peer != nil {
-		c.peers.release(q.peer)
+		p.h.peers.release(q.peer)
 		q.peer = nil
 	}
-	p.count.event(evRetired, 1)
+	p.counters(q).event(evRetired, 1)
+}
+
+func (p *party) counters(q *queue) *counters {
+	if p.own != nil {
+		return p.own
+	}
+	return &q.cache.late
 }
 
 // retire takes a live queue out of the cache and gives up what it held; ev says
@@ -368,9 +383,9 @@ func (p *party) leave(q *queue) {
 // freed when the party settles.
 func (p *party) retire(q *queue, ev event, now int64) {
 	p.leave(q)
-	p.c.account.UnchargeAt(q.lane, q.charged)
+	q.cache.account.UnchargeAt(q.lane, q.charged)
 	if ev != numEvents {
-		p.count.event(ev, 1)
+		p.counters(q).event(ev, 1)
 	}
 	p.retired = append(p.retired, retired{q: q, expired: ev == evExpired, now: now})
 }
@@ -396,21 +411,9 @@ func (l *lane) settle() {
 	}
 	rs := l.retired
 	l.retired, l.spare = l.spare, nil // a hook may use this lane again
-	l.c.settle(rs)
+	l.h.settle(rs)
 	clear(rs)
 	l.spare = rs[:0]
-}
-
-func (c *cache) settle(rs []retired) {
-	for _, r := range rs {
-		if r.expired && c.cfg.OnExpire != nil {
-			c.cfg.OnExpire(&Expired{
-				Key: r.q.key, First: r.q.firstPacket(), Bytes: int(r.q.holes.bytes),
-				Fragments: int(r.q.fragments), Age: r.now - r.q.created,
-			})
-		}
-		c.free(r.q)
-	}
 }
 
 func (c *cache) timeout(fam Family) int64 {

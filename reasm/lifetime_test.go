@@ -348,7 +348,7 @@ func TestEveryQueueEndsOnce(t *testing.T) {
 		for i := range c.lanes {
 			retired += c.lanes[i].count.events[evRetired].Load()
 		}
-		require.Equal(t, ends(&s), retired+c.worker.count.events[evRetired].Load())
+		require.Equal(t, ends(&s), retired+c.late.events[evRetired].Load())
 	})
 }
 

@@ -28,6 +28,7 @@ import (
 //	Q3. hdr is empty unless the byte at offset 0 is held.
 //	Q4. end < 0, or no byte beyond end is held.
 type queue struct {
+	host  *Host // immutable
 	mu    sync.Mutex
 	state state // guarded by mu
 	key   Key   // guarded by mu; also by the index while in it, where it never changes
@@ -274,7 +275,7 @@ func (q *queue) firstPacket() []byte {
 			return b.Packet
 		}
 	}
-	front := q.cache.buffers.front
+	front := q.host.buffers.front
 	data := q.buf.b[front : front+int(q.firstLen)]
 	if len(q.hdr) > front {
 		return append(slices.Clip(q.hdr), data...)
@@ -286,7 +287,7 @@ func (q *queue) firstPacket() []byte {
 // info describes the queue for Walk.
 func (q *queue) info() QueueInfo {
 	return QueueInfo{
-		Key: q.key, Created: q.created, Last: q.last, Bytes: int(q.holes.bytes), Charged: q.charged,
+		Key: q.key.public(), Created: q.created, Last: q.last, Bytes: int(q.holes.bytes), Charged: q.charged,
 		Fragments: int(q.fragments), Holes: q.holes.gaps(), End: int(q.end),
 	}
 }

@@ -21,9 +21,9 @@ type table struct {
 	t *rhmap.Table[words, queue]
 }
 
-func newTable(c *cache) *table {
+func newTable(h *Host) *table {
 	cfg := rhmap.Config[words]{}
-	if hash := c.cfg.Hash; hash != nil {
+	if hash := h.cfg.Hash; hash != nil {
 		seed := hash(new(Key))
 		next := func() uint64 { seed = mix(seed + 1); return seed }
 		cfg.Hasher = rhmap.CustomHash(func(s rhmap.Seed, w words) uint64 {

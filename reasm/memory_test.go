@@ -1,0 +1,416 @@
+package reasm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Limits, charges, ownership of buffers, and callbacks: on every design, mode,
+// call and family.
+
+// flat charges 100 for a queue and 10 for a fragment.
+func flat(c *Config) {
+	c.Charge = Charge{
+		Queue:    func(*Fragment) int64 { return 100 },
+		Fragment: func(*Fragment) int64 { return 10 },
+	}
+}
+
+// Q8: Bytes is what Walk shows plus what is delivered, at any moment.
+func TestBytesIsTheSumOfTheCharges(t *testing.T) {
+	forEachWay(t, flat, func(t *testing.T, r *rig) {
+		for i := range 5 {
+			r.one(Held, piece(uint32(i), 0, 8, true))
+			require.EqualValues(t, 110*(i+1), r.held(i+1).Bytes)
+		}
+		r.one(Duplicate, piece(0, 0, 8, true))
+		require.EqualValues(t, 550, r.held(5).Bytes, "a duplicate costs nothing (RE-V6)")
+		res := r.one(Complete, piece(0, 8, 8, false))
+		require.EqualValues(t, 560, r.cache.Stats().Bytes, "delivered is charged until released")
+		r.payload(res.Datagram, [3]int{0, 0, 16})
+		require.EqualValues(t, 440, r.held(4).Bytes)
+		r.one(Overlap, piece(1, 0, 16, true))
+		require.EqualValues(t, 330, r.held(3).Bytes)
+		r.step(time.Minute)
+		require.Zero(t, r.held(0).Bytes)
+	})
+}
+
+// By default the charge is what is pinned: in Borrow whole packets, so that a
+// flood of small fragments in large buffers is not underestimated (RE-G12).
+func TestDefaultChargeIsWhatIsPinned(t *testing.T) {
+	forEachWay(t, nil, func(t *testing.T, r *rig) {
+		small := piece(1, 0, 8, true).of(0).packet(r.family, 0)
+		big := append(make([]byte, 0, 2048), small...)
+		before := r.cache.Stats().Bytes
+		r.sendPackets(big)
+		s := r.held(1)
+		if r.mode == Borrow {
+			require.Greater(t, s.Bytes-before, int64(2048))
+		} else {
+			require.Less(t, s.Bytes-before, int64(2048))
+			require.Greater(t, s.Bytes-before, int64(128))
+		}
+	})
+}
+
+// A completed datagram's charge shrinks to what it pins, and the books balance
+// though buffers grow and move meanwhile (RE-L9).
+func TestChargeFollowsBuffersThatMove(t *testing.T) {
+	forEachWay(t, nil, func(t *testing.T, r *rig) {
+		for round := range 20 {
+			id := uint32(round)
+			n := 1 + round*7
+			for i := range n { // odd units first, backwards, then even ones
+				u := n - 1 - 2*i
+				if u < 0 {
+					u += n - 1 + n%2
+				}
+				res := r.send(piece(id, u*64, 64, u < n-1))
+				if i == n-1 && n > 1 {
+					require.Equal(t, Complete, res[0].Verdict, "n=%d", n)
+					d := res[0].Datagram
+					if r.mode == Copy {
+						require.Less(t, r.cache.Stats().Bytes, int64(4*n*64+3000+unitMapBytes))
+					}
+					r.payload(d, [3]int{0, 0, n * 64})
+				}
+				r.held(r.cache.Stats().Queues)
+			}
+			require.Zero(t, r.cache.Stats().Bytes, "round %d", round)
+		}
+	})
+}
+
+// Above High an evicting design takes the newcomer and gives up the oldest; it
+// stops at Low, and says how many it gave up (RE-V10, RE-G6).
+func TestEvictionOrderOfGlobalLRU(t *testing.T) {
+	adapt := func(c *Config) { flat(c); c.Limits = Limits{High: 1000, Low: 500} }
+	forEachWay(t, adapt, func(t *testing.T, r *rig) {
+		if r.design != "global-lru" {
+			return
+		}
+		for i := range 10 { // 1100 bytes: above High with the tenth
+			r.one(Held, piece(uint32(i), 0, 8, true))
+		}
+		require.EqualValues(t, 1100, r.held(10).Bytes, "High is exceeded by the fragment that finds room")
+		r.now++
+		res := r.one(Held, piece(20, 0, 8, true))
+		require.EqualValues(t, 6, res.Evicted, "from 1100 to 440")
+		require.Equal(t, []uint32{6, 7, 8, 9, 20}, r.ids(), "the oldest leave first")
+		require.EqualValues(t, 6, r.cache.Stats().Evicted)
+		require.EqualValues(t, 6, r.linux().ReasmFails)
+
+		// Use is what counts, not age of creation; a duplicate is no use.
+		r.one(Held, piece(6, 8, 8, true))
+		r.one(Duplicate, piece(7, 0, 8, true))
+		for i := range 5 {
+			r.one(Held, piece(uint32(30+i), 0, 8, true))
+		}
+		require.EqualValues(t, 1110, r.cache.Stats().Bytes)
+		res = r.one(Held, piece(6, 16, 8, true))
+		require.EqualValues(t, 6, res.Evicted)
+		require.Equal(t, []uint32{6, 31, 32, 33, 34}[1:], without(r.ids(), 6))
+		require.Contains(t, r.ids(), uint32(6), "the newcomer's own queue may go too: then it starts anew")
+	})
+}
+
+// ids returns the identifications held, in order.
+func (r *rig) ids() (ids []uint32) {
+	for q := range r.cache.Walk() {
+		ids = append(ids, q.Key.ID())
+	}
+	for i := range ids {
+		for j := range i {
+			if ids[i] < ids[j] {
+				ids[i], ids[j] = ids[j], ids[i]
+			}
+		}
+	}
+	return ids
+}
+
+func without(ids []uint32, not uint32) (rest []uint32) {
+	for _, id := range ids {
+		if id != not {
+			rest = append(rest, id)
+		}
+	}
+	return rest
+}
+
+// hard-limit refuses everything above High, strictly, before it looks anything
+// up: also the fragment that would complete a datagram, or kill one.
+func TestHardLimitRefusesTheCompletingFragment(t *testing.T) {
+	adapt := func(c *Config) { flat(c); c.Limits = Limits{High: 220} }
+	forEachWay(t, adapt, func(t *testing.T, r *rig) {
+		if r.design != "hard-limit" {
+			return
+		}
+		r.verdicts([]Verdict{Held, Held}, piece(1, 0, 8, true), piece(2, 0, 8, true))
+		r.one(Held, piece(1, 16, 8, true)) // 220 is not above 220
+		r.verdicts([]Verdict{Refused, Refused, Refused},
+			piece(1, 8, 8, false), piece(1, 0, 16, true), piece(3, 0, 8, true))
+		require.EqualValues(t, 230, r.held(2).Bytes)
+		require.EqualValues(t, 3, r.linux().ReasmFails)
+		// What is no fragment passes.
+		whole := r.send(frag{Len: 8, Plain: true}, frag{Len: 8})
+		require.False(t, whole[0].Verdict == Refused || whole[1].Verdict == Refused)
+		// Raised at run time, it goes on where it stood.
+		require.NoError(t, r.cache.SetLimits(Limits{High: 1000}))
+		rs := r.verdicts([]Verdict{Held, Held}, piece(1, 8, 8, true), piece(2, 8, 8, true))
+		require.Nil(t, rs[0].Datagram)
+		r.payload(r.one(Complete, piece(2, 16, 8, false)).Datagram, [3]int{0, 0, 24})
+		// Lowered to nothing, only time drains it.
+		require.NoError(t, r.cache.SetLimits(Limits{}))
+		r.one(Refused, piece(1, 24, 8, false))
+		r.step(time.Minute)
+		r.held(0)
+		r.one(Held, piece(9, 0, 8, true)) // 0 is not above 0
+		r.one(Refused, piece(9, 8, 8, false))
+	})
+}
+
+// A refused fragment in a batch: the run stops where the limit is passed.
+func TestLimitIsReachedWithinABatch(t *testing.T) {
+	adapt := func(c *Config) { flat(c); c.Limits = Limits{High: 120, Low: 120} }
+	forEachWay(t, adapt, func(t *testing.T, r *rig) {
+		rs := r.send(piece(1, 0, 8, true), piece(1, 8, 8, true), piece(1, 16, 8, true), piece(1, 24, 8, true), piece(1, 32, 8, true))
+		if r.design == "hard-limit" {
+			require.Equal(t, "[held held held refused refused]", verdictString(rs))
+			require.EqualValues(t, 130, r.held(1).Bytes)
+			return
+		}
+		require.Equal(t, "[held held held held held]", verdictString(rs))
+		if r.design == "global-lru" { // the fourth evicts its own queue, and starts it anew
+			require.EqualValues(t, 1, rs[3].Evicted)
+			require.EqualValues(t, 120, r.held(1).Bytes)
+		}
+	})
+}
+
+func verdictString(rs []Result) string {
+	s := "["
+	for i := range rs {
+		if i > 0 {
+			s += " "
+		}
+		s += rs[i].Verdict.String()
+	}
+	return s + "]"
+}
+
+// Memory of datagrams that nobody releases is the cache's, too: it may use less
+// for queues, but never underflows.
+func TestUnreleasedDatagramsUseUpTheLimit(t *testing.T) {
+	adapt := func(c *Config) { flat(c); c.Limits = Limits{High: 300, Low: 200} }
+	forEachWay(t, adapt, func(t *testing.T, r *rig) {
+		var ds []*Datagram
+		for id := range uint32(20) {
+			rs := r.send(piece(id, 0, 8, true), piece(id, 8, 8, false))
+			if d := rs[1].Datagram; d != nil {
+				ds = append(ds, d)
+			}
+		}
+		require.NotEmpty(t, ds)
+		require.LessOrEqual(t, r.cache.Stats().Bytes, int64(120*len(ds)+330))
+		for _, d := range ds {
+			r.payload(d, [3]int{0, 0, 16})
+		}
+		rs := r.verdicts([]Verdict{Held, Complete}, piece(99, 0, 8, true), piece(99, 8, 8, false))
+		r.payload(rs[1].Datagram, [3]int{0, 0, 16})
+	})
+}
+
+func TestSetLimitsRefusesNonsenseAndKeepsTheOld(t *testing.T) {
+	adapt := func(c *Config) { flat(c); c.Limits = Limits{High: 1000, Low: 100} }
+	forEachWay(t, adapt, func(t *testing.T, r *rig) {
+		require.EqualError(t, r.cache.SetLimits(Limits{High: 5, Low: 6}), "reasm: limits need 0 <= Low <= High, got Low 6, High 5")
+		require.EqualError(t, r.cache.SetLimits(Limits{High: 5, Low: -1}), "reasm: limits need 0 <= Low <= High, got Low -1, High 5")
+		for i := range 5 {
+			r.one(Held, piece(uint32(i), 0, 8, true))
+		}
+		r.held(5)
+		require.NoError(t, r.cache.SetLimits(Limits{High: 110, Low: 1}))
+		v := r.send(piece(7, 0, 8, true))[0].Verdict
+		if r.design == "hard-limit" {
+			require.Equal(t, Refused, v)
+		} else {
+			require.Equal(t, Held, v)
+			require.Equal(t, []uint32{7}, r.ids())
+		}
+	})
+}
+
+// Q7: the books of the rig prove that each buffer comes back once; this is about
+// when, and through whom.
+func TestBuffersComeBackAtOnce(t *testing.T) {
+	for _, w := range ways() {
+		if w.mode != Borrow {
+			continue
+		}
+		t.Run(w.String(), func(t *testing.T) {
+			r := newRig(t, w, func(c *Config) { c.Timeout4, c.Timeout6 = time.Second, time.Second })
+			calls := 0
+			var sizes []int
+			r.onFree = func(bs []Buffer) { calls++; sizes = append(sizes, len(bs)) }
+
+			r.verdicts([]Verdict{Held, Held, Overlap}, piece(1, 0, 8, true), piece(1, 16, 8, true), piece(1, 8, 16, true))
+			require.Equal(t, []int{2}, sizes, "the offender is the caller's; the rest came back before the call returned")
+
+			sizes = nil
+			rs := r.verdicts([]Verdict{Held, Complete}, piece(1, 0, 8, true), piece(1, 8, 8, false))
+			require.Empty(t, sizes)
+			r.release(rs[1].Datagram)
+			require.Equal(t, []int{2}, sizes, "Release")
+
+			sizes = nil
+			a, b := piece(1, 0, 8, true), piece(1, 8, 8, false)
+			b.TOS = 3
+			r.verdicts([]Verdict{Held, BadECN}, a, b)
+			require.Equal(t, []int{1}, sizes, "the fragment that completed what is no datagram was not kept")
+
+			sizes = nil
+			r.verdicts([]Verdict{Held, Held, Held}, piece(1, 0, 8, true), piece(2, 0, 8, true), piece(2, 8, 8, true))
+			r.step(time.Second)
+			require.ElementsMatch(t, []int{1, 2}, sizes, "Step, one call a datagram")
+
+			sizes = nil
+			r.one(Held, piece(3, 0, 8, true))
+			r.now += int64(time.Second)
+			r.one(Held, piece(3, 8, 8, true))
+			require.Equal(t, []int{1}, sizes, "a late fragment drops its expired queue")
+
+			sizes = nil
+			require.NoError(t, r.cache.Close())
+			require.Equal(t, []int{1}, sizes, "Close")
+			require.Positive(t, calls)
+		})
+	}
+}
+
+// A recycled queue must not hold on to a buffer that it never kept.
+func TestRecycledQueuesPinNoBuffers(t *testing.T) {
+	w := way{design: Default, mode: Borrow, family: 4}
+	r := newRig(t, w, nil)
+	a, b := piece(1, 0, 8, true), piece(1, 8, 8, false)
+	b.TOS = 3
+	r.verdicts([]Verdict{Held, BadECN}, a, b)
+	q := r.cache.(*cache).host.take()
+	for _, buf := range q.bufs[:cap(q.bufs)] {
+		require.Nil(t, buf.Packet)
+	}
+}
+
+// Q9: every callback may call everything, on the lane that is in the call.
+func TestCallbacksMayCallTheCache(t *testing.T) {
+	depth, told := 0, 0
+	var r *rig
+	reenter := func() {
+		if r == nil || depth > 0 {
+			return
+		}
+		depth++
+		defer func() { depth-- }()
+		told++
+		id := uint32(1000 + told)
+		rs := r.send(piece(id, 0, 8, true), piece(id, 8, 8, false))
+		if d := rs[1].Datagram; d != nil {
+			r.payload(d, [3]int{0, 0, 16})
+		}
+		r.cache.Stats()
+		for q := range r.cache.Walk() {
+			require.NotZero(r.t, q.Charged)
+		}
+		require.NoError(r.t, r.cache.SetLimits(Limits{High: 700, Low: 300}))
+		r.cache.Step(r.now, 1)
+	}
+	adapt := func(c *Config) {
+		flat(c)
+		c.Limits = Limits{High: 700, Low: 300}
+		c.Timeout4, c.Timeout6 = time.Second, time.Second
+		c.OnExpire = func(*Expired) { reenter() }
+	}
+	for _, w := range ways() {
+		t.Run(w.String(), func(t *testing.T) {
+			depth, told, r = 0, 0, nil
+			r = newRig(t, w, adapt)
+			r.onFree = func([]Buffer) { reenter() }
+			for i := range 40 {
+				id := uint32(i)
+				r.send(piece(id, 0, 8, true))
+				if i%3 == 0 {
+					r.send(piece(id, 0, 16, true)) // overlap
+				}
+				if i%2 == 0 {
+					r.step(400 * time.Millisecond)
+				}
+			}
+			require.Positive(t, told)
+			require.NoError(t, r.cache.Close())
+			r.now += int64(time.Hour)
+			require.False(t, r.cache.Step(r.now, 10))
+		})
+	}
+}
+
+// Close from within a callback, and from within a Walk.
+func TestCloseFromCallbacks(t *testing.T) {
+	forEachWay(t, nil, func(t *testing.T, r *rig) {
+		for id := range uint32(10) {
+			r.one(Held, piece(id, 0, 8, true))
+		}
+		for range r.cache.Walk() {
+			require.NoError(t, r.cache.Close())
+		}
+		r.held(0)
+	})
+	for _, w := range ways() {
+		t.Run("from=OnExpire/"+w.String(), func(t *testing.T) {
+			var r *rig
+			r = newRig(t, w, func(c *Config) {
+				c.Timeout6 = c.Timeout4
+				c.OnExpire = func(*Expired) { require.NoError(t, r.cache.Close()) }
+			})
+			for id := range uint32(10) {
+				r.one(Held, piece(id, 0, 8, true))
+				r.now += int64(time.Second)
+			}
+			r.now += int64(20 * time.Second)
+			r.step(0)
+			r.held(0)
+		})
+	}
+}
+
+// Walk shows what is held, and the body may take it away.
+func TestWalkShowsWhatIsHeld(t *testing.T) {
+	forEachWay(t, flat, func(t *testing.T, r *rig) {
+		r.one(Held, piece(7, 16, 8, true))
+		r.now += 5
+		r.verdicts([]Verdict{Held, Held}, piece(7, 32, 16, true), piece(7, 48, 4, false))
+		r.one(Held, piece(8, 0, 8, true))
+		n := 0
+		for q := range r.cache.Walk() {
+			n++
+			if q.Key.ID() == 8 {
+				require.Equal(t, 0, q.Holes)
+				require.Equal(t, -1, q.End)
+				continue
+			}
+			require.Equal(t, QueueInfo{
+				Key: q.Key, Created: r.now - 5, Last: r.now, Bytes: 28, Charged: 130, Fragments: 3, Holes: 2, End: 52,
+			}, q)
+		}
+		require.Equal(t, 2, n)
+		for range r.cache.Walk() {
+			break
+		}
+		for q := range r.cache.Walk() { // each body discards the queue it sees
+			r.send(piece(q.Key.ID(), 200, 0, true))
+		}
+		r.held(0)
+	})
+}

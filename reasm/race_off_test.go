@@ -1,0 +1,5 @@
+//go:build !race
+
+package reasm
+
+const raceEnabled = false
