@@ -102,6 +102,8 @@ type Datagram struct {
 	HBH   string   `json:"hbh,omitempty"`
 	DOpt  string   `json:"dopt,omitempty"`
 	RT    string   `json:"rt,omitempty"`
+
+	Payload []byte `json:"-"` // where a kernel was asked live: then Map is empty
 }
 
 // ICMP is an error that the host sent.
