@@ -96,7 +96,7 @@ func (c *core) lock(b *bucket, h uint64) (m uint64, ok bool) {
 func (c *core) unlock(b *bucket, h, m uint64) {
 	// PUBLISH chain: everything written to the chain under the lock.
 	if b.meta.Swap(m&^(locked|parked))&parked != 0 {
-		c.lot(h).wake()
+		c.parking(b).wake()
 	}
 }
 
@@ -125,5 +125,5 @@ func (c *core) lockSlow(b *bucket, h uint64) (m uint64, ok bool) {
 	}
 	refuseReentry()
 	yield.Point("rhmap.park")
-	return c.lot(h).park(b)
+	return c.parking(b).park(b)
 }

@@ -86,6 +86,13 @@ func (c *core) epoch(n int) *epoch {
 
 func (c *core) lot(h uint64) *lot { return &c.lots[h>>60] }
 
+// parking is the lot where writers wait for the chain of b. It goes by the
+// bucket, because in a table of less than lots buckets the keys of one chain
+// belong to several lots, and whoever unlocks has another key than who waits.
+func (c *core) parking(b *bucket) *lot {
+	return &c.lots[uintptr(unsafe.Pointer(b))/unsafe.Sizeof(bucket{})%lots]
+}
+
 // count sums the stripes. It is exact when nobody writes, and never negative.
 func (c *core) count() int {
 	n := int64(0)
