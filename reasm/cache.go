@@ -137,7 +137,11 @@ func (c *cache) Walk() iter.Seq[QueueInfo] {
 		for qs := range c.host.index.batches() {
 			for _, q := range qs {
 				q.mu.Lock()
-				lives, info := q.state == live && q.cache == c, q.info()
+				lives := q.state == live && q.cache == c
+				var info QueueInfo
+				if lives { // else its owner may be emptying it, without the lock
+					info = q.info()
+				}
 				q.mu.Unlock()
 				if lives && !yield(info) {
 					return
