@@ -77,11 +77,13 @@ func (p Parser) ipv4(b []byte, domain uint64, f *Fragment) Verdict {
 	if b[0]>>4 != 4 || hdr < ipv4MinHeader || total < hdr {
 		return BadHeader
 	}
+	// The checksum comes first, as in Linux: what a damaged header says about the
+	// packet's length means nothing.
+	if p.VerifyChecksum && len(b) >= hdr && checksum(b[:hdr]) != 0 {
+		return BadChecksum
+	}
 	if len(b) < total {
 		return Truncated
-	}
-	if p.VerifyChecksum && checksum(b[:hdr]) != 0 {
-		return BadChecksum
 	}
 	word := binary.BigEndian.Uint16(b[6:])
 	f.Packet = b[:total]

@@ -112,12 +112,13 @@ func (h *host) answer(typ, code, ptr int, quote []byte) {
 	h.out.icmp = append(h.out.icmp, icmp{typ, code, ptr, slices.Clone(quote[:min(len(quote), limit)])})
 }
 
-// malformed counts what the parser refused.
-func (h *host) malformed(v reasm.Verdict) bool {
-	switch v {
-	case reasm.Truncated:
+// malformed counts what the parser refused; header says whether the packet has
+// its whole IP header.
+func (h *host) malformed(v reasm.Verdict, header bool) bool {
+	switch {
+	case v == reasm.Truncated && header:
 		h.count("InTruncatedPkts")
-	case reasm.BadHeader, reasm.BadChecksum:
+	case v == reasm.Truncated, v == reasm.BadHeader, v == reasm.BadChecksum:
 		h.count("InHdrErrors")
 	default:
 		return false

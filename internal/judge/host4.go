@@ -2,13 +2,14 @@ package judge
 
 import (
 	"corelane/reasm"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 )
 
 func (h *host) enter4(b []byte, a *arrival) {
 	v := h.parser.IPv4(b, 0, &a.f)
-	a.refused = h.malformed(v)
+	a.refused = h.malformed(v, len(b) >= 20 && len(b) >= int(b[0]&15)*4)
 	a.offered = a.refused || h.nf || h.accept4(a.f.Packet)
 }
 
@@ -99,10 +100,10 @@ func addrs(names ...string) (as []netip.Addr) {
 func local4(a netip.Addr) bool { return slices.Contains(locals4, a) }
 
 // answerable4 reports whether an ICMP error may be sent about b: not to groups,
-// and not about an ICMP error.
+// not about an ICMP error, and not about a fragment that is not the first.
 func answerable4(b []byte) bool {
 	dst := addr4(b[16:])
-	if dst.IsMulticast() || slices.Contains(broadcasts4, dst) {
+	if dst.IsMulticast() || slices.Contains(broadcasts4, dst) || binary.BigEndian.Uint16(b[6:])&0x1fff != 0 {
 		return false
 	}
 	hdr := int(b[0]&15) * 4

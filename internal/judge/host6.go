@@ -28,7 +28,7 @@ func (h *host) enter6(b []byte, iface int, a *arrival) {
 			domain = uint64(iface) + 1
 		}
 	}
-	if a.refused = h.malformed(h.parser.IPv6(b, domain, &a.f)); a.refused {
+	if a.refused = h.malformed(h.parser.IPv6(b, domain, &a.f), len(b) >= ipv6Header); a.refused {
 		a.offered = true
 		return
 	}
