@@ -231,6 +231,10 @@ func (h *Host) Ask(c *vectors.Case, packets [][]byte) error {
 	return h.clean(c)
 }
 
+// Late is by how much the steps of the last case came late, at most, where it has
+// pauses.
+func (h *Host) Late() time.Duration { return h.late }
+
 func (h *Host) configure(cfg vectors.Cfg) error {
 	dist := 64
 	if cfg.MaxDist != 0 {

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,6 +74,3 @@ func comparable(o vectors.Out) string {
 	}
 	return string(b)
 }
-
-var _ = time.Now
-var _ = reflect.DeepEqual
