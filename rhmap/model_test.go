@@ -20,10 +20,10 @@ const (
 	opInsert = iota
 	opLookup
 	opRemove
-	opWalk  // begin walk key%walks anew
-	opNext  // and advance it
-	opMove  // move a few chains
-	opGrow  // begin a resize
+	opWalk // begin walk key%walks anew
+	opNext // and advance it
+	opMove // move a few chains
+	opGrow // begin a resize
 	opShrink
 	opReseed
 	opLen
