@@ -18,6 +18,8 @@ var designs = []struct {
 }{
 	{"atomic", func(c Config) (Account, error) { return NewAtomic(nil, c) }},
 	{"stock", func(c Config) (Account, error) { return NewStock(nil, c) }},
+	// With a batch of 1 it is exact, and must behave as the others do.
+	{"batched", func(c Config) (Account, error) { c.Batch = 1; return NewBatched(nil, c) }},
 }
 
 // forEachDesign runs fn once per design; the accounts it makes must balance.
@@ -35,6 +37,9 @@ func forEachDesign(t *testing.T, fn func(t *testing.T, root func(Config) Account
 
 func child(t *testing.T, of Account, cfg Config) Account {
 	t.Helper()
+	if _, batched := of.(*Batched); batched {
+		cfg.Batch = 1
+	}
 	a, err := of.Child(cfg)
 	require.NoError(t, err)
 	return a

@@ -158,7 +158,9 @@ func (s *Stock) ChargeAt(lane int, n int64) {
 func (s *Stock) UnchargeAt(lane int, n int64) {
 	if s.strain.Load()&calmMask == 0 && uint64(n) <= Unlimited && !invariant.Enabled {
 		if cell := s.shelf.cells.Find(lane, int(s.slot)); cell != nil {
-			s.put(cell, n)
+			if cell.Add(n) > s.keep.Load() || s.strain.Load()&calmMask != 0 { // put, by hand
+				s.trim(cell)
+			}
 			return
 		}
 	}
@@ -437,8 +439,10 @@ func (s *Stock) fell(word uint32) {
 	if st := state(word); (st == straining || st == strained) && s.Used() <= s.relaxMark() {
 		s.relax()
 	}
-	if m := s.marks(); m != nil {
-		m.fell(s.Used(), s.bound.low.Load())
+	if word&watched != 0 {
+		if m := s.marks(); m != nil {
+			m.fell(s.Used(), s.bound.low.Load())
+		}
 	}
 }
 
