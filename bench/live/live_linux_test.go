@@ -2,28 +2,38 @@ package live
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"corelane/internal/judge"
 	"corelane/internal/vectors"
 )
 
-// host makes a host, or skips the test if this machine does not allow one.
+// host makes a host, or skips the test if this machine does not allow one. Any
+// other failure is one.
 func host(t *testing.T, family int) *Host {
 	t.Helper()
 	h, err := NewHost(family)
-	if err != nil {
-		if os.Getenv("CORELANE_LIVE") == "require" {
-			t.Fatalf("CORELANE_LIVE=require, but no kernel can be asked: %v", err)
-		}
-		t.Skipf("no kernel can be asked, this needs root and /dev/net/tun: %v", err)
+	if err == nil {
+		t.Cleanup(h.Close)
+		return h
 	}
-	t.Cleanup(h.Close)
-	return h
+	missing := errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) ||
+		errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, errors.ErrUnsupported)
+	switch {
+	case !missing:
+		t.Fatal(err)
+	case os.Getenv("CORELANE_LIVE") == "require":
+		t.Fatalf("CORELANE_LIVE=require, but no kernel can be asked: %v", err)
+	}
+	t.Skipf("no kernel can be asked; this needs root, /dev/net/tun and network namespaces: %v", err)
+	return nil
 }
 
 // TestKernelAnswersAsRecorded shows that the host is set up and observed as the

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,7 +16,11 @@ import (
 // unlocked, so it ends with it.
 func enter() error {
 	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	if errors.Is(err, unix.EINVAL) { // a kernel that was built without them
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
 		return fmt.Errorf("making a network namespace: %w", err)
 	}
 	return nil

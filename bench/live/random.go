@@ -16,8 +16,8 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{"rand", 300, 320, (*gen).disturbed},
-	{"free", 210, 230, (*gen).free},
+	{"rand", 300, 310, (*gen).disturbed},
+	{"free", 210, 210, (*gen).free},
 	{"hdr", 140, 160, (*gen).headers},
 	{"mix", 135, 145, (*gen).mixed},
 	{"dist", 60, 0, (*gen).distant},
@@ -26,6 +26,7 @@ var kinds = []kind{
 	{"many", 40, 40, (*gen).many},
 	{"big", 20, 10, (*gen).big},
 	{"bad", 40, 40, (*gen).malformed},
+	{"chain", 0, 30, (*gen).chained},
 }
 
 // Random makes the case with this number: family, seed and number determine it.
@@ -34,7 +35,8 @@ var kinds = []kind{
 // pieces, disturbed; free unrelated fragments; hdr varies headers; mix
 // interleaves datagrams; dist has a small max_dist and far the default one; limit
 // little memory; many has dozens of runs over a wide range; big goes up to and
-// beyond 64 KB; bad has lengths and checksums that are wrong.
+// beyond 64 KB; bad has lengths and checksums that are wrong; chain has IPv6
+// headers behind the Fragment header, a second one among them.
 func Random(family int, seed, number uint64) vectors.Case {
 	g := &gen{Rand: rand.New(rand.NewPCG(seed, number<<3|uint64(family))), family: family}
 	at := g.IntN(1000)
@@ -278,6 +280,41 @@ func (g *gen) options() string {
 		}
 	}
 	return hex.EncodeToString(b)
+}
+
+// chained puts headers behind the Fragment header, where the first fragment may
+// not hold them all, and second Fragment headers on either side of it.
+func (g *gen) chained() []vectors.Step {
+	steps := g.disturbed()
+	fragment := func(id byte) []byte { // an inner or outer one; the builder may set its first byte
+		word := byte(8*g.IntN(3) + pick(g, 0, 0, 1))
+		return []byte{pick[byte](g, 253, 60, 6), 0, 0, word, 0, 0, 0, id}
+	}
+	for range g.between(1, 2) {
+		s := &steps[g.IntN(len(steps))]
+		switch g.IntN(3) {
+		case 0:
+			s.Pre = append(g.before(), vectors.Ext{NH: 44, Hex: hex.EncodeToString(fragment(1))})
+		case 1:
+			s.Proto, s.Data = 44, hex.EncodeToString(fragment(byte(g.between(1, 2))))
+		case 2:
+			n := 8 * g.between(1, 3)
+			b := make([]byte, n)
+			b[0], b[1] = pick[byte](g, 253, 254, 6, 17, 44, 58, 59, 60, 200), byte(n/8-1)
+			b[2], b[3] = 0x1e, byte(n-4)
+			s.Proto, s.Data = pick(g, 60, 60, 60, 43, 51, -1), hex.EncodeToString(b)
+			if s.Proto == 43 {
+				s.Data = hex.EncodeToString(b[:2]) + "fd00" + hex.EncodeToString(b[4:])
+			}
+		}
+	}
+	if g.chance(50) { // one that completes with the first one's headers
+		steps = append(steps, vectors.Step{ID: 9, Off: 64, Len: 8})
+		first := steps[g.IntN(len(steps))]
+		first.ID, first.Off, first.Len, first.MF = 9, 0, 64, true
+		steps = append(steps, first)
+	}
+	return steps
 }
 
 // mixed interleaves datagrams whose keys differ in one thing or another.
