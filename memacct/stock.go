@@ -170,7 +170,9 @@ func (s *Stock) UnchargeAt(lane int, n int64) {
 // put adds n to the credit in cell, unless the lane has enough or may have none.
 // CROSSED memacct.put: see strain.go.
 func (s *Stock) put(cell *atomic.Int64, n int64) {
-	if cell.Add(n) > s.keep.Load() || s.strain.Load()&calmMask != 0 {
+	now := cell.Add(n)
+	yield.Point("memacct.stock.put")
+	if now > s.keep.Load() || s.strain.Load()&calmMask != 0 {
 		s.trim(cell)
 	}
 }
@@ -253,11 +255,7 @@ func (s *Stock) fromCredit(cell *atomic.Int64, n int64) bool {
 		return false
 	}
 	yield.Point("memacct.stock.reserved")
-	cell.Add(extra)
-	yield.Point("memacct.stock.put")
-	if cell.Load() > s.keep.Load() || s.strain.Load()&calmMask != 0 { // CROSSED memacct.put
-		s.trim(cell)
-	}
+	s.put(cell, extra)
 	s.rose()
 	return true
 }
@@ -301,6 +299,7 @@ func (s *Stock) tryExact(lane int, n int64) (full *Stock) {
 		if !s.room(s.used.Load(), n) {
 			return s
 		}
+		yield.Point("memacct.stock.looked")
 		if full := s.parent.tryCharge(lane, n); full != nil {
 			return full
 		}
