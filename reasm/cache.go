@@ -124,7 +124,7 @@ func (c *cache) excess() int64 {
 func (c *cache) Step(now int64, budget int) (more bool) { return c.host.Step(now, budget) }
 
 func (c *cache) Stats() Stats {
-	s := Stats{Bytes: c.account.Used()}
+	s := Stats{Bytes: exact(c.account), Steps: c.host.steps.Load(), BudgetHit: c.host.budgetHit.Load()}
 	for i := range c.lanes {
 		c.lanes[i].count.addTo(&s)
 	}
@@ -175,7 +175,7 @@ func (c *cache) Close() error {
 // bury closes a namespace's account once nothing is charged to it any more. What
 // is charged after Close is datagrams, so it only falls.
 func (c *cache) bury() {
-	if c.number != 0 && c.closed.Load() && c.account.Used() == 0 && !c.buried.Swap(true) {
+	if c.number != 0 && c.closed.Load() && exact(c.account) == 0 && !c.buried.Swap(true) {
 		_ = c.account.Close() // it is empty
 	}
 }

@@ -5,9 +5,10 @@ import "corelane/lru"
 // Design global-lru: one list of all queues, the least recently updated goes.
 //
 //	From:    what mails 001, 002 and 004 start from: Linux 2.6 to 3.8.
-//	Index:   chained table under one lock.   Charge:  one atomic counter.
-//	Victim:  least recently updated.         Evictor: the fragment that finds memory
-//	                                         above High evicts down to Low, then goes on.
+//	Index:   chained table under one lock, rehashed every 10 minutes.
+//	Charge:  one atomic counter.
+//	Victim:  least recently updated.
+//	Evictor: the fragment that finds memory above High evicts down to Low, then goes on.
 //
 //	Add ──> charged > High? ──yes──> evict [oldest ... ] until <= Low
 //	              │                       │
@@ -26,7 +27,14 @@ type globalLRU struct {
 	list lru.Global[queue]
 }
 
-func globalLRUHost(h *Host) { h.index = newChains(h, true) }
+func globalLRUHost(h *Host) {
+	chains := newChains(h, true, 0)
+	h.index = chains
+	h.work = func(_ *party, now int64, _ int) bool { chains.rehashAfter(now, reseedEvery); return false }
+}
+
+// reseedEvery is Linux's ipfrag_secret_interval.
+const reseedEvery = 600e9
 
 func newGlobalLRU(c *cache) design { return &globalLRU{c: c} }
 

@@ -10,13 +10,24 @@ type Design struct {
 	cache func(*cache) design // makes the part of a namespace
 }
 
-// Designs lists all of them, oldest idea first. The first one is what New's
-// callers should take until they have measured their own traffic.
+// designs lists all of them, oldest idea first.
 var designs = []Design{
-	{"global-lru", "002, 004", "one table and one list under one lock each; evicts the least recently updated, inline",
+	{"global-lru", "002, 004", "one table and one list, a lock each; evicts the least recently updated, inline",
 		globalLRUHost, newGlobalLRU},
+	{"warm-lru", "004", "global-lru, but spares what got a fragment in the last 10 ms",
+		globalLRUHost, newWarmLRU},
+	{"percpu-lru", "002", "a list and a limit for each lane; evicts its own oldest",
+		percpuLRUHost, newPerCPULRU},
+	{"hash-clean", "002, 004", "no list; evicts the longest idle of the chain at hand",
+		hashCleanHost, newHashClean},
+	{"work-queue", "001", "a worker evicts whole buckets; newcomers are refused above High",
+		workQueueHost, newWorkQueue},
 	{"hard-limit", "000", "refuses every fragment above High, evicts nobody: Linux since 4.17",
 		hardLimitHost, newHardLimit},
+	{"walker", "000", "a worker evicts in table order with one walker for life",
+		walkerHost, newWalker},
+	{"adaptive", "003", "the fuller memory is, the shorter the timeout; evicts nobody",
+		adaptiveHost, newAdaptive},
 }
 
 // Designs returns the designs in order, oldest idea first.

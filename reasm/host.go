@@ -28,7 +28,11 @@ type Host struct {
 	// Written by the design, once.
 	index      index
 	newAccount func(parent account) account
-	work       func(p *party, now int64, budget int) (more bool) // its worker, run under stepMu; may be nil
+	peerMemory bool // count what each source is charged
+	worksFor   any  // what its namespaces share with its worker
+
+	steps, budgetHit atomic.Uint64                                     // of the worker; see Stats
+	work             func(p *party, now int64, budget int) (more bool) // its worker, run under stepMu; may be nil
 
 	buffers bufferPool
 	queues  sync.Pool
@@ -84,6 +88,9 @@ func NewHost(name string, cfg Config) (*Host, error) {
 	}
 	h.newAccount = newAtomicAccount
 	d.host(h)
+	if h.peerMemory && h.peers == nil {
+		h.peers = new(peers)
+	}
 	h.account = h.newAccount(nil)
 	return h, nil
 }
@@ -133,7 +140,15 @@ func (h *Host) SetLimits(l Limits) error {
 
 // Bytes returns the memory charged to all namespaces, closed ones with datagrams
 // out included.
-func (h *Host) Bytes() int64 { return h.account.Used() }
+func (h *Host) Bytes() int64 { return exact(h.account) }
+
+func exact(a account) int64 {
+	n, err := a.Exact()
+	if err != nil {
+		panic("reasm: " + err.Error()) // more was given back than charged
+	}
+	return n
+}
 
 // Step is Cache.Step, for all namespaces.
 func (h *Host) Step(now int64, budget int) (more bool) {
@@ -252,18 +267,32 @@ func (h *Host) free(q *queue) {
 type account interface {
 	ChargeAt(lane int, n int64)
 	UnchargeAt(lane int, n int64)
-	Used() int64
+	Used() int64           // cheap, and as right as the design's account is
+	Exact() (int64, error) // the truth
 	Close() error
 }
 
 // newAtomicAccount makes an account without a cap: the design acts when it is
 // above High, one fragment late at most.
 func newAtomicAccount(parent account) account {
-	const max = memacct.Unlimited
 	up, _ := parent.(*memacct.Atomic)
-	a, err := memacct.NewAtomic(up, memacct.Config{Limits: memacct.Limits{Cap: max, High: max, Low: max}})
+	a, err := memacct.NewAtomic(up, noCap)
 	if err != nil {
 		panic("reasm: " + err.Error())
 	}
 	return a
 }
+
+// newBatchedAccount makes the counter Linux had from 2013 to 2018: a lane keeps up
+// to 130000 bytes to itself, so what Used says is wrong by that, times the lanes.
+func newBatchedAccount(parent account) account {
+	up, _ := parent.(*memacct.Batched)
+	a, err := memacct.NewBatched(up, noCap)
+	if err != nil {
+		panic("reasm: " + err.Error())
+	}
+	return a
+}
+
+// noCap leaves the limits to the designs.
+var noCap = memacct.Config{Limits: memacct.Limits{Cap: memacct.Unlimited, High: memacct.Unlimited, Low: memacct.Unlimited}}

@@ -229,26 +229,19 @@ func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	q.cache, q.key, q.lane, q.created, q.last = c, f.Key, l.id, l.now, l.now
 	q.timeout = c.timeout(f.Key.Family())
 	if !c.design.create(l, q) {
-		q.mu.Unlock()
-		l.h.queues.Put(q)
 		r.Verdict = Refused
-		return nil, false
+		return l.unmake(q), false
 	}
 	q.state = live
-	if !c.host.index.insert(q) {
-		q.state = idle
-		q.mu.Unlock()
-		l.h.queues.Put(q)
-		return nil, true
+	if in := l.h.index.insert(q); in != inserted {
+		r.Verdict = Refused // if full
+		return l.unmake(q), in == present
 	}
 	if c.closed.Load() {
 		// CROSSED close/insert: see cache.Close. Nothing may be charged any more.
-		q.state = idle
 		l.h.index.remove(q)
-		q.mu.Unlock()
-		l.h.queues.Put(q)
 		r.Verdict = Closed
-		return nil, false
+		return l.unmake(q), false
 	}
 	l.count.event(evMade, 1)
 	q.charged = queueRecord
@@ -257,19 +250,30 @@ func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	}
 	q.base = q.charged
 	c.account.ChargeAt(q.lane, q.charged)
-	if c.host.peers != nil && f.Key.Family() == IPv4 {
-		q.peer = c.host.peers.acquire(f.Key.peer())
+	if h := l.h; h.peers != nil && (h.peerMemory || f.Key.Family() == IPv4) {
+		q.peer = h.peers.acquire(f.Key.peer())
+		if h.peerMemory {
+			q.peer.mem.Add(q.charged)
+		}
 	}
 	l.h.wheels[q.lane].set(q, later(l.now, q.timeout))
 	c.design.link(l, q)
 	return q, false
 }
 
+// unmake gives up a queue that nobody has seen alive, and returns nil.
+func (l *lane) unmake(q *queue) *queue {
+	q.state = idle
+	q.mu.Unlock()
+	l.h.queues.Put(q)
+	return nil
+}
+
 // store judges f and keeps it if it is Held. It returns the bytes newly pinned,
 // which are not charged yet. The caller holds q's lock.
 func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	c := l.c
-	if q.peer != nil && q.step() > uint32(c.cfg.MaxDist) && q.fragments > 0 {
+	if c.cfg.MaxDist > 0 && q.peer != nil && f.Key.Family() == IPv4 && q.step() > uint32(c.cfg.MaxDist) && q.fragments > 0 {
 		l.restart(q)
 		r.Restarted = true
 	}
@@ -310,6 +314,9 @@ func (l *lane) guess() int {
 // charge changes what q is charged.
 func (c *cache) charge(q *queue, n int64) {
 	q.charged += n
+	if q.peer != nil && c.host.peerMemory {
+		q.peer.mem.Add(n)
+	}
 	if n >= 0 {
 		c.account.ChargeAt(q.lane, n)
 	} else {
@@ -365,6 +372,9 @@ func (p *party) leave(q *queue) {
 	p.h.index.remove(q)
 	p.h.wheels[q.lane].stop(q)
 	if q.peer != nil {
+		if p.h.peerMemory {
+			q.peer.mem.Add(-q.charged)
+		}
 		p.h.peers.release(q.peer)
 		q.peer = nil
 	}
@@ -390,18 +400,30 @@ func (p *party) retire(q *queue, ev event, now int64) {
 	p.retired = append(p.retired, retired{q: q, expired: ev == evExpired, now: now})
 }
 
-// evict retires the victim unless somebody else did, and reports whether it did.
-// No lock is held.
+// evict retires the victim of a list unless somebody else did, and reports
+// whether it did. No lock is held.
 func (p *party) evict(victim lru.Ref[queue]) bool {
 	q := victim.Owner
 	q.mu.Lock()
-	ours := q.state == live && victim.Current()
-	if ours {
-		p.retire(q, evEvicted, 0)
-		p.evicted++
+	defer q.mu.Unlock()
+	return victim.Current() && p.evictLocked(q)
+}
+
+// evictKey is evict for a queue that was found with a key.
+func (p *party) evictKey(q *queue, k *Key) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.key.equal(k) && p.evictLocked(q)
+}
+
+// evictLocked retires q, if it lives, to make room.
+func (p *party) evictLocked(q *queue) bool {
+	if q.state != live {
+		return false
 	}
-	q.mu.Unlock()
-	return ours
+	p.retire(q, evEvicted, 0)
+	p.evicted++
+	return true
 }
 
 // settle frees what a lane retired, with no lock held.

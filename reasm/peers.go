@@ -8,6 +8,7 @@ import (
 // peer counts what one source sends, while the cache holds a queue of it.
 type peer struct {
 	rid  atomic.Uint32 // fragments seen; the distance of max_dist is a difference of two
+	mem  atomic.Int64  // bytes its queues are charged, if the host counts them
 	refs int           // queues; guarded by the shard's lock
 	key  peerKey
 }
@@ -53,6 +54,7 @@ func (p *peers) acquire(k peerKey) *peer {
 		}
 		e.key = k
 		e.rid.Store(0)
+		e.mem.Store(0)
 		s.m[k] = e
 	}
 	e.refs++
@@ -82,6 +84,17 @@ func (p *peers) saw(k peerKey) {
 		e.rid.Add(1)
 	}
 	s.mu.Unlock()
+}
+
+// memory returns what the queues of k's source are charged.
+func (p *peers) memory(k peerKey) int64 {
+	s := p.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.m[k]; e != nil {
+		return e.mem.Load()
+	}
+	return 0
 }
 
 // step counts a fragment of q's source and returns how many there were since

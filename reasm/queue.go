@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"corelane/lru"
@@ -63,6 +64,7 @@ type queue struct {
 	node  lru.Node[queue] // the design's list
 	chain *queue          // chains: the next one; guarded by the chain's lock
 	hash  uint64          // chains: of key; as key
+	seen  atomic.Int64    // hash-clean: last touched, for the chain scan
 	entry rhmap.Node[words]
 	ref   rhmap.Ref[queue] // of entry; guarded by mu
 	timer timer            // guarded by the wheel's lock

@@ -327,7 +327,7 @@ func playOps(t require.TestingT, w way, cfg Config, ops []op) {
 		lent = map[uint64]bool{}
 	)
 	cfg.Mode = w.mode
-	cfg.Limits = Limits{High: 1 << 40}
+	cfg.Limits = Limits{High: 1 << 40, Low: 1 << 40}
 	cfg.OnExpire = func(e *Expired) {
 		gone = append(gone, refExpired{keyOfReal(&e.Key), slices.Clone(e.First), e.Bytes})
 	}

@@ -100,6 +100,9 @@ func newRig(t *testing.T, w way, adapt func(*Config)) *rig {
 	if adapt != nil {
 		adapt(&cfg)
 	}
+	if w.design == "percpu-lru" { // its limits are per lane, and half of these
+		cfg.Limits.High, cfg.Limits.Low = 2*cfg.Limits.High, 2*cfg.Limits.Low
+	}
 	cfg.Mode = w.mode
 	cfg.Free = r.free
 	cache, err := New(w.design, cfg)

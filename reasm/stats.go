@@ -11,13 +11,15 @@ type Stats struct {
 
 	// Datagrams that were given up, by cause, not counting those that a verdict
 	// discarded.
-	Expired   uint64 // ran out of time
-	Evicted   uint64 // made room
-	TooFar    uint64 // restarted by max_dist
-	TooOld    uint64 // restarted by MaxAge
-	Flushed   uint64 // dropped by Close
-	Steps     uint64 // of the design's worker: table positions it looked at
-	BudgetHit uint64 // times the worker stopped at its step bound instead of its goal
+	Expired uint64 // ran out of time
+	Evicted uint64 // made room
+	TooFar  uint64 // restarted by max_dist
+	TooOld  uint64 // restarted by MaxAge
+	Flushed uint64 // dropped by Close
+
+	// Of the design's worker, which a host's namespaces share.
+	Steps     uint64 // buckets or queues it looked at
+	BudgetHit uint64 // times it stopped at its step bound instead of its goal
 
 	// What is held now.
 	Queues int
@@ -65,8 +67,6 @@ const (
 	evTooFar
 	evTooOld
 	evFlushed
-	evSteps
-	evBudget
 	evMade    // queues that entered the table
 	evRetired // queues that left it
 	numEvents
@@ -87,7 +87,7 @@ func (c *counters) addTo(s *Stats) {
 	for v := range c.verdicts {
 		s.Verdicts[v] += c.verdicts[v].Load()
 	}
-	for e, sum := range [...]*uint64{&s.Expired, &s.Evicted, &s.TooFar, &s.TooOld, &s.Flushed, &s.Steps, &s.BudgetHit} {
+	for e, sum := range [...]*uint64{&s.Expired, &s.Evicted, &s.TooFar, &s.TooOld, &s.Flushed} {
 		*sum += c.events[e].Load()
 	}
 	s.Queues += int(c.events[evMade].Load()) - int(c.events[evRetired].Load())

@@ -42,14 +42,15 @@ func mix(h uint64) uint64 {
 
 func (t *table) find(k *Key) *queue { return t.t.Lookup(k.words()).Node }
 
-func (t *table) insert(q *queue) bool {
-	ref, inserted, err := t.t.InsertUnique(q.key.words(), q)
+func (t *table) insert(q *queue) insertion {
+	ref, ours, err := t.t.InsertUnique(q.key.words(), q)
 	if err != nil {
 		panic("reasm: " + err.Error()) // the table has no limit of its own and is never closed
 	}
-	if inserted {
-		q.ref = ref
+	if !ours {
+		return present
 	}
+	q.ref = ref
 	return inserted
 }
 

@@ -1,0 +1,56 @@
+package reasm
+
+// Design adaptive: the fuller memory is, the shorter the timeout.
+//
+//	From:    mail 003, "adaptive fragmentation timeout" (2022, not merged).
+//	Index:   rhmap, lookups without a lock.
+//	Charge:  one atomic counter, and one for each source.
+//	Victim:  whoever expires.
+//	Evictor: none; the timeout is fixed when a queue is made, as the greater of
+//	         T x (Low - source's memory) / Low and T x (High - memory) / High.
+//
+//	Add ──> memory >= High, or source's >= Low? ──> Refused, before the lookup
+//
+//	Bound:   High plus one fragment per lane; Low plus one for each source.
+//	Locks:   queue.mu, then a chain's lock bit; a shard of the source table.
+//	Wins:    one source that loses fragments cannot take all memory for T.
+//	Loses:   the greater of the two: a source that looks idle keeps a long timeout
+//	         while memory is nearly full. Near the limit nothing lives long enough to
+//	         complete. Spoofed sources have a share each.
+//
+// A source is remembered while it has a queue, so a flood of spoofed ones costs no
+// more than its queues do.
+type adaptive struct {
+	plain
+	c *cache
+}
+
+func adaptiveHost(h *Host) {
+	h.index = newTable(h)
+	h.peerMemory = true
+}
+
+func newAdaptive(c *cache) design { return &adaptive{c: c} }
+
+// room asks for every fragment: each source has a limit of its own.
+func (d *adaptive) room(*lane) int64 { return -1 }
+
+func (d *adaptive) before(_ *lane, f *Fragment) bool {
+	return d.c.room() > 0 && d.c.host.peers.memory(f.Key.peer()) < d.c.limits.low.Load()
+}
+
+func (d *adaptive) create(_ *lane, q *queue) bool {
+	high, low := d.c.limits.high.Load(), d.c.limits.low.Load()
+	byPeer := share(q.timeout, low-d.c.host.peers.memory(q.key.peer()), low)
+	byAll := share(q.timeout, high-d.c.account.Used(), high)
+	q.timeout = max(byPeer, byAll, 0)
+	return true
+}
+
+// share is t x part / whole; 0 if whole is.
+func share(t, part, whole int64) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	return int64(float64(t) * (float64(part) / float64(whole)))
+}
