@@ -31,7 +31,7 @@ func TestLiveJudge(t *testing.T) {
 	case testing.Short():
 		n = 1000
 	case raceEnabled:
-		n = 4000 // the kernel does not get truer by it, and the designs slow
+		n = 1000 // the kernel gets no truer by it, and the designs slow
 	}
 	seed := setting(t, "CORELANE_LIVE_SEED", rand.Uint64()>>16)
 	for _, family := range []int{4, 6} {

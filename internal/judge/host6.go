@@ -16,6 +16,7 @@ const (
 	nhTCP      = 6
 	nhRouting  = 43
 	nhFragment = 44
+	nhAuth     = 51
 	nhICMPv6   = 58
 	nhNone     = 59
 	nhDestOpts = 60
@@ -195,6 +196,10 @@ func answerable6(b []byte, typ, code int) bool {
 		case nhHopByHop, nhDestOpts, nhRouting:
 			if at+2 <= len(b) {
 				n = (int(b[at+1]) + 1) * 8
+			}
+		case nhAuth:
+			if at+2 <= len(b) {
+				n = (int(b[at+1]) + 2) * 4
 			}
 		case nhFragment:
 			if at+fragHeader <= len(b) {
