@@ -20,6 +20,7 @@ const (
 // panics nothing has changed.
 func (m *Map[K, V]) Compute(key K, f func(old V, loaded bool) (V, ComputeOp)) (actual V, ok bool) {
 	m.ready()
+	mustEqualItself(&key)
 	v, h, b, meta := m.acquire(&key)
 	e, o, i := m.scanLocked(b, meta, h, &key)
 	op := CancelOp

@@ -58,6 +58,9 @@ func (x *index[K]) acquire(k *K) (*version, uint64, *bucket, uint64) {
 
 // acquireFrom is acquire for one who knows the hash of *k in version v.
 func (x *index[K]) acquireFrom(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
+	if x.cur.Load() != v {
+		x.advance(helpUnits) // the chain has moved already, others have not
+	}
 	for {
 		if v.next.Load() != nil {
 			x.help(v, h, helpUnits)

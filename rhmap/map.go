@@ -13,8 +13,8 @@ import (
 //
 // An insert allocates an entry: the key, a word, and room for the value unless
 // that is a pointer. Storing anew under a key that is there allocates a V unless
-// that is a pointer; everything else allocates nothing. Keys that are not equal
-// to themselves (NaN) can be inserted and walked over, but not found.
+// that is a pointer; everything else allocates nothing. Inserting a key that is
+// not equal to itself (NaN) panics: nobody could ever remove it.
 //
 // R11 covers the operations that change something and those that find something.
 // One that changes nothing, such as a Delete of an absent key, takes no lock, and
@@ -135,6 +135,7 @@ const (
 // write stores under *k, whose hash in v is h, and where peek found p. It returns
 // what val was.
 func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V, mode storeMode) (old unsafe.Pointer, loaded bool, err error) {
+	mustEqualItself(k)
 	var fresh *entry[K]
 	var cell unsafe.Pointer
 	if p == nil {
@@ -185,6 +186,12 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 			}
 			limit = noLimit
 		}
+	}
+}
+
+func mustEqualItself[K comparable](k *K) {
+	if k2 := *k; k2 != *k {
+		panic("rhmap: the key is not equal to itself")
 	}
 }
 
