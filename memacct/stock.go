@@ -30,7 +30,7 @@ import (
 // every charge on its shared word, and so does all below it, while accounts
 // above still give from their lanes.
 //
-// Size: 80 bytes, and 8 for each lane in use; accounts of a tree are packed 64
+// Size: 72 bytes, and 8 for each lane in use; accounts of a tree are packed 64
 // together. A tree starts with 1.5 KiB and 128 bytes per lane.
 type Stock struct {
 	shadow              // empty without -tags invariants
@@ -39,9 +39,8 @@ type Stock struct {
 	parent *Stock        // immutable; nil at the root
 	shelf  *shelf        // immutable: where the credit of the lanes is
 	front  atomic.Int64  // credit of callers without a lane, until they get in each other's way
-	keep   atomic.Int64  // how much credit a lane keeps at most: two batches; set with bound
 	slot   int32         // immutable: which of the shelf's cells are ours
-	kids   int32         // guarded by tree.mu: children not closed
+	keep   atomic.Uint32 // how much credit a lane keeps at most: two batches; set with bound
 	strain atomic.Uint32 // see strain.go
 	spread percpu.Spread
 }
@@ -55,10 +54,11 @@ var _ Account = (*Stock)(nil)
 // what it keeps at most; 0 means 64 KiB, the size of the largest datagram: a
 // batch smaller than what a lane allocates and frees again in one go loses all
 // of the gain (measured: 4 KiB costs ten times 64 KiB). It is cut down to
-// High/(16*Lanes), so that an eighth of High bounds all idle credit (Slack).
+// High/(16*Lanes), so that an eighth of High bounds all idle credit (Slack), and
+// may be 1 GiB at most.
 func NewStock(parent *Stock, cfg Config) (*Stock, error) {
-	if cfg.Batch < 0 || cfg.Lanes < 0 {
-		return nil, fmt.Errorf("memacct: a stock with a batch of %d on %d lanes", cfg.Batch, cfg.Lanes)
+	if cfg.Batch < 0 || cfg.Batch > maxBatch || cfg.Lanes < 0 {
+		return nil, fmt.Errorf("memacct: a stock with a batch of %d (at most %d) on %d lanes", cfg.Batch, maxBatch, cfg.Lanes)
 	}
 	var t *tree
 	if parent != nil {
@@ -124,7 +124,7 @@ func (s *Stock) Charge(n int64) {
 func (s *Stock) Uncharge(n int64) {
 	if s.strain.Load()&narrowMask == 0 && uint64(n) <= Unlimited && !invariant.Enabled {
 		// put, by hand: a call less is a fifth of the cost.
-		if s.front.Add(n) > s.keep.Load() || s.strain.Load()&calmMask != 0 {
+		if s.front.Add(n) > int64(s.keep.Load()) || s.strain.Load()&calmMask != 0 {
 			s.trim(&s.front)
 		}
 		return
@@ -158,7 +158,7 @@ func (s *Stock) ChargeAt(lane int, n int64) {
 func (s *Stock) UnchargeAt(lane int, n int64) {
 	if s.strain.Load()&calmMask == 0 && uint64(n) <= Unlimited && !invariant.Enabled {
 		if cell := s.shelf.cells.Find(lane, int(s.slot)); cell != nil {
-			if cell.Add(n) > s.keep.Load() || s.strain.Load()&calmMask != 0 { // put, by hand
+			if cell.Add(n) > int64(s.keep.Load()) || s.strain.Load()&calmMask != 0 { // put, by hand
 				s.trim(cell)
 			}
 			return
@@ -172,7 +172,7 @@ func (s *Stock) UnchargeAt(lane int, n int64) {
 func (s *Stock) put(cell *atomic.Int64, n int64) {
 	now := cell.Add(n)
 	yield.Point("memacct.stock.put")
-	if now > s.keep.Load() || s.strain.Load()&calmMask != 0 {
+	if now > int64(s.keep.Load()) || s.strain.Load()&calmMask != 0 {
 		s.trim(cell)
 	}
 }
@@ -202,7 +202,7 @@ func (s *Stock) meet() {
 }
 
 // batch returns how much credit a lane asks for.
-func (s *Stock) batch() int64 { return s.keep.Load() / 2 }
+func (s *Stock) batch() int64 { return int64(s.keep.Load() / 2) }
 
 func (s *Stock) tryChargeSlow(lane int, n int64) bool {
 	checkAmount(n)

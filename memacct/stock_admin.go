@@ -48,7 +48,7 @@ func (s *Stock) Idle() (n int64) {
 func (s *Stock) Slack() (n int64) {
 	for below := range s.shelf.tree.accounts() {
 		if below.under(s) {
-			n += int64(below.shelf.cells.Lanes()+1) * below.keep.Load()
+			n += int64(below.shelf.cells.Lanes()+1) * int64(below.keep.Load())
 		}
 	}
 	return n
@@ -139,7 +139,7 @@ func (s *Stock) Close() error {
 func (s *Stock) beginClose() error {
 	s.shelf.tree.mu.Lock()
 	defer s.shelf.tree.mu.Unlock()
-	if s.kids != 0 {
+	if s.shelf.tree.kids[s] != 0 {
 		return errHasChildren
 	}
 	s.goneLocked()
@@ -152,7 +152,9 @@ func (s *Stock) endClose() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.parent != nil {
-		s.parent.kids--
+		if t.kids[s.parent]--; t.kids[s.parent] == 0 {
+			delete(t.kids, s.parent)
+		}
 	}
 	if s.shelf.open--; s.shelf.open == 0 {
 		t.trimLocked(nil)

@@ -89,7 +89,7 @@ func (s *Stock) relax() {
 // burdenLocked tells the accounts below that this one is not calm any more
 // (above), or again (-above).
 func (s *Stock) burdenLocked(d int32) {
-	if s.kids == 0 {
+	if s.shelf.tree.kids[s] == 0 {
 		return
 	}
 	for below := range s.shelf.tree.accounts() {

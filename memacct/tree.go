@@ -19,6 +19,7 @@ type tree struct {
 	mu sync.Mutex // guards limits, kids, strain states, shelves
 	// shelves is replaced under mu, and read by sweeps at any time.
 	shelves atomic.Pointer[[]*shelf]
+	kids    map[*Stock]int              // guarded by mu: children not closed, of those that have some
 	over    map[*Stock]OverReleaseError // guarded by mu: the first of each account
 }
 
@@ -42,6 +43,7 @@ type shelf struct {
 
 const (
 	defaultBatch = 64 << 10
+	maxBatch     = 1 << 30
 	firstShelf   = 16 // one line pair on every lane
 	laterShelf   = 64
 )
@@ -54,6 +56,7 @@ func newTree(cfg Config) *tree {
 	t := &tree{
 		keep:      2 * cfg.Batch,
 		keepShift: uint8(3 + bits.Len(uint(lanes-1))),
+		kids:      map[*Stock]int{},
 		over:      map[*Stock]OverReleaseError{},
 	}
 	if t.keep == 0 {
@@ -82,7 +85,7 @@ func (t *tree) addLocked(parent *Stock, cfg Config) *Stock {
 	s.parent, s.shelf, s.slot = parent, sh, slot
 	s.bindLocked(cfg.Limits)
 	if parent != nil {
-		parent.kids++
+		t.kids[parent]++
 		word := parent.strain.Load()
 		s.strain.Store(word & (calmMask&^stateMask | watched))
 		if state(word) != calm {
@@ -129,7 +132,7 @@ func (s *Stock) marks() *marks {
 func (s *Stock) bindLocked(l Limits) {
 	s.bound.store(l)
 	t := s.shelf.tree
-	s.keep.Store(min(t.keep, l.High>>t.keepShift))
+	s.keep.Store(uint32(min(t.keep, l.High>>t.keepShift)))
 }
 
 // accounts yields every account of the tree, closed ones too.
