@@ -224,7 +224,7 @@ func TestSameCallsGiveTheSameResults(t *testing.T) {
 					c.Rand = seed.Uint64
 				})
 				rng := rand.New(rand.NewPCG(7, 7))
-				for range 2000 {
+				for range 600 {
 					id := rng.Uint32N(100)
 					res := r.send(piece(id, 8*rng.IntN(6), 8*rng.IntN(3)+8, rng.IntN(4) > 0))[0]
 					trace = append(trace, fmt.Sprint(res.Verdict, res.Restarted, res.Evicted))

@@ -21,15 +21,16 @@ import (
 
 // crowd is a cache that several goroutines use, a lane each.
 type crowd struct {
-	t     *testing.T
-	cache Cache
-	mode  Mode
-	lent  atomic.Int64 // buffers that the cache has
-	now   atomic.Int64
+	t      *testing.T
+	design string
+	cache  Cache
+	mode   Mode
+	lent   atomic.Int64 // buffers that the cache has
+	now    atomic.Int64
 }
 
 func newCrowd(t *testing.T, design string, mode Mode, adapt func(*Config)) *crowd {
-	c := &crowd{t: t, mode: mode}
+	c := &crowd{t: t, design: design, mode: mode}
 	cfg := DefaultConfig()
 	cfg.Lanes = 4
 	if adapt != nil {
@@ -167,7 +168,7 @@ func TestConcurrentCompletionAndExpiry(t *testing.T) {
 func TestConcurrentClose(t *testing.T) {
 	forEachCrowd(t, nil, func(first *crowd) {
 		for range 20 {
-			c := newCrowd(first.t, first.design(), first.mode, nil)
+			c := newCrowd(first.t, first.design, first.mode, nil)
 			together(func(i int) {
 				switch {
 				case i < 4:
@@ -193,13 +194,6 @@ func TestConcurrentClose(t *testing.T) {
 		}
 		first.end()
 	})
-}
-
-func (c *crowd) design() string {
-	if _, ok := c.cache.(*cache).design.(*globalLRU); ok {
-		return "global-lru"
-	}
-	return "hard-limit"
 }
 
 // Releases from any goroutine, also after Close (RE-G11, RE-L19).

@@ -337,6 +337,9 @@ func TestNumberOfFragmentsIsNotLimited(t *testing.T) {
 			roomy := func(c *Config) { c.Limits = Limits{High: 16 << 20, Low: 12 << 20} }
 			forEachWay(t, roomy, func(t *testing.T, r *rig) {
 				const n = 8188
+				if r.family == 6 && name != "backward" {
+					return // the same code
+				}
 				for i := range n {
 					u := order(i, n)
 					res := r.send(piece(1, u*8, 8, u < n-1))[0]
