@@ -8,6 +8,29 @@ import (
 	"go.uber.org/goleak"
 )
 
+// The catalogue of public bugs in memory accounting, and where it is answered:
+//
+//	PC-15 limited_add overshoots     percpu.TestLimitedAddOvershootsInLinuxNotHere
+//	PC-16 int overflow               TestAmountsBeyondInt32
+//	PC-17 negative totals            TestStockFlowsAcrossLanesWithoutDrift
+//	PC-18 child and parent drift     the same, M2
+//	PC-19 re-entry counted twice     TestMarkMayUseTheAccount
+//	PC-20 leftover dumped at close   TestCloseReportsAndReturnsLeftoverOnce
+//	PC-21 idle lanes drift           TestIdleLanesAreBoundedAndDrain
+//	PC-22 counter stuck high         M4, TestStockAloneAnswersLikeALedger, stress
+//	PC-23 over-release               TestStockOverReleaseIsFoundAndContained
+//	PC-24 the check itself crashed   the same: Stock reports, it does not panic
+//	PC-25 leftover bytes             TestCloseReportsAndReturnsLeftoverOnce
+//	PC-26 races on limits            stress.TestStressMemacctAdministration
+//	PC-27 lost by a renamed label    accounts have no labels: a child is a pointer
+//	PC-28 trackers never detached    TestAccountsComeAndGoWithoutTrace
+//	PC-29 reparenting counts twice   there is no reparenting: no caller needs it
+//	PC-30 spent under another name   credit belongs to one account; shelves are not reused
+//	PC-31 double close               TestCloseReportsAndReturnsLeftoverOnce
+//	PC-32 retries consume            TestRefusalChangesNothing
+//	PC-33 underflow set to 0         OverReleaseError keeps both numbers
+//	PC-34 drain against close        TestAccountsComeAndGoWithoutTrace, stress
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // designs makes a root account of each design. Behaviour that the interface

@@ -189,7 +189,7 @@ func (a *Atomic) SetLimits(l Limits) error {
 	if err := l.check(a.parent.limitsLocked()); err != nil {
 		return err
 	}
-	a.bound.store(l)
+	a.bound.store(l) // CROSSED memacct.cap
 	return nil
 }
 

@@ -82,6 +82,9 @@ func (s *Stock) SetLimits(l Limits) error {
 		s.tighten()
 	}
 	s.sweepOwn() // a lower High means a smaller batch: no lane may hold more
+	if word := s.strain.Load(); state(word) != calm {
+		s.fell(word) // a higher Cap may be reason to relax
+	}
 	return nil
 }
 
