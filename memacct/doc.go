@@ -62,7 +62,7 @@
 // it: a lane asks for at most what every lane could take twice over; a refusal
 // strains the account, which calls all credit below it in and makes every call
 // exact until an eighth of the cap is free again; and two crossed pairs, named in
-// strain.go (memacct.put) and stock.go (memacct.cap), see to it that no credit is
+// strain.go (memacct.put) and stock_slow.go (memacct.cap), see to it that no credit is
 // put down behind the sweep. model_test.go explores every interleaving of charge,
 // release, refusal and sweep in small, and of the same without the second look.
 //
