@@ -14,6 +14,7 @@ type cache struct {
 	cfg     *Config // the host's
 	number  uint16  // in the keys; 0 for the only namespace of New
 	design  design
+	after   evictsAfter // the design, if it is one
 	account account
 	limits  limits
 	lanes   []lane
@@ -36,23 +37,37 @@ type design interface {
 	before(l *lane, f *Fragment) bool
 	// create judges a newcomer with its lock held, before it is in the table, and
 	// may change q.timeout; false refuses its fragment.
-	create(l *lane, q *queue) bool
+	create(l *lane, q *queue, f *Fragment) bool
 	// link is told that q is in the table, touch that it got a fragment, unlink
 	// that it retires: each under q's lock.
 	link(l *lane, q *queue)
 	touch(l *lane, q *queue)
-	unlink(q *queue)
+	unlink(q *queue, why ending)
 }
+
+// evictsAfter is a design that makes room after a fragment was stored, with no
+// lock held.
+type evictsAfter interface{ after(l *lane) }
+
+// ending is why a queue retires.
+type ending uint8
+
+const (
+	completed ending = iota
+	expired
+	evicted
+	killed // by a verdict, or flushed, or too old
+)
 
 // plain is a design that does nothing; designs embed it and say what they do.
 type plain struct{}
 
-func (plain) room(*lane) int64             { return math.MaxInt64 }
-func (plain) before(*lane, *Fragment) bool { return true }
-func (plain) create(*lane, *queue) bool    { return true }
-func (plain) link(*lane, *queue)           {}
-func (plain) touch(*lane, *queue)          {}
-func (plain) unlink(*queue)                {}
+func (plain) room(*lane) int64                     { return math.MaxInt64 }
+func (plain) before(*lane, *Fragment) bool         { return true }
+func (plain) create(*lane, *queue, *Fragment) bool { return true }
+func (plain) link(*lane, *queue)                   {}
+func (plain) touch(*lane, *queue)                  {}
+func (plain) unlink(*queue, ending)                {}
 
 // New makes a cache of the design with that name (see Designs), or says which
 // field of cfg is wrong. It is the only namespace of a host of its own.
@@ -72,6 +87,7 @@ func (h *Host) newCache(number uint16, a account, l Limits) *cache {
 		n.h, n.own, n.c, n.id, n.now = h, &n.count, c, i, math.MinInt64
 	}
 	c.design = h.design.cache(c)
+	c.after, _ = c.design.(evictsAfter)
 	if number == 0 {
 		h.spaces[0] = c
 	}

@@ -39,7 +39,7 @@ func (d *adaptive) before(_ *lane, f *Fragment) bool {
 	return d.c.room() > 0 && d.c.host.peers.memory(f.Key.peer()) < d.c.limits.low.Load()
 }
 
-func (d *adaptive) create(_ *lane, q *queue) bool {
+func (d *adaptive) create(_ *lane, q *queue, _ *Fragment) bool {
 	high, low := d.c.limits.high.Load(), d.c.limits.low.Load()
 	byPeer := share(q.timeout, low-d.c.host.peers.memory(q.key.peer()), low)
 	byAll := share(q.timeout, high-d.c.account.Used(), high)

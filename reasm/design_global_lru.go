@@ -51,6 +51,6 @@ func (d *globalLRU) before(l *lane, _ *Fragment) bool {
 	return true
 }
 
-func (d *globalLRU) link(l *lane, q *queue)  { d.list.Insert(&q.node, l.now) }
-func (d *globalLRU) touch(l *lane, q *queue) { d.list.Touch(&q.node, l.now) }
-func (d *globalLRU) unlink(q *queue)         { d.list.Remove(&q.node) }
+func (d *globalLRU) link(l *lane, q *queue)    { d.list.Insert(&q.node, l.now) }
+func (d *globalLRU) touch(l *lane, q *queue)   { d.list.Touch(&q.node, l.now) }
+func (d *globalLRU) unlink(q *queue, _ ending) { d.list.Remove(&q.node) }

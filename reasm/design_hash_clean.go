@@ -39,6 +39,6 @@ func (d *hashClean) before(l *lane, f *Fragment) bool {
 	return true
 }
 
-func (d *hashClean) create(*lane, *queue) bool { return d.c.room() >= 0 }
-func (d *hashClean) link(l *lane, q *queue)    { q.seen.Store(l.now) }
-func (d *hashClean) touch(l *lane, q *queue)   { q.seen.Store(l.now) }
+func (d *hashClean) create(*lane, *queue, *Fragment) bool { return d.c.room() >= 0 }
+func (d *hashClean) link(l *lane, q *queue)               { q.seen.Store(l.now) }
+func (d *hashClean) touch(l *lane, q *queue)              { q.seen.Store(l.now) }

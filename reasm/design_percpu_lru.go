@@ -79,9 +79,9 @@ func (d *percpuLRU) before(l *lane, _ *Fragment) bool {
 	return true
 }
 
-func (d *percpuLRU) link(l *lane, q *queue)  { d.list.Insert(l.id, &q.node, l.now) }
-func (d *percpuLRU) touch(l *lane, q *queue) { d.list.Touch(&q.node, l.now) }
-func (d *percpuLRU) unlink(q *queue)         { d.list.Remove(&q.node) }
+func (d *percpuLRU) link(l *lane, q *queue)    { d.list.Insert(l.id, &q.node, l.now) }
+func (d *percpuLRU) touch(l *lane, q *queue)   { d.list.Touch(&q.node, l.now) }
+func (d *percpuLRU) unlink(q *queue, _ ending) { d.list.Remove(&q.node) }
 
 // laneAccount is a counter for each lane, added up by whoever asks for the sum.
 type laneAccount struct {

@@ -54,7 +54,7 @@ func walkerHost(h *Host) {
 
 func newWalker(c *cache) design { return &walkerDesign{c: c, worker: c.host.worksFor.(*walkWorker)} }
 
-func (d *walkerDesign) create(*lane, *queue) bool {
+func (d *walkerDesign) create(*lane, *queue, *Fragment) bool {
 	if d.c.room() >= 0 {
 		return true
 	}

@@ -32,4 +32,4 @@ func (d *warmLRU) before(l *lane, _ *Fragment) bool {
 	return true
 }
 
-func (d *warmLRU) create(*lane, *queue) bool { return d.c.room() >= 0 }
+func (d *warmLRU) create(*lane, *queue, *Fragment) bool { return d.c.room() >= 0 }

@@ -52,7 +52,7 @@ func newWorkQueue(c *cache) design {
 	return &workQueue{c: c, worker: c.host.worksFor.(*bucketWorker)}
 }
 
-func (d *workQueue) create(*lane, *queue) bool {
+func (d *workQueue) create(*lane, *queue, *Fragment) bool {
 	if d.c.room() >= 0 {
 		return true
 	}

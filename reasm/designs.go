@@ -28,6 +28,8 @@ var designs = []Design{
 		walkerHost, newWalker},
 	{"adaptive", "003", "the fuller memory is, the shorter the timeout; evicts nobody",
 		adaptiveHost, newAdaptive},
+	{"worth", "none", "accepts, then gives up the queue that is worth least of a few",
+		worthHost, newWorth},
 }
 
 // Designs returns the designs in order, oldest idea first.

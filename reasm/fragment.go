@@ -27,6 +27,19 @@ type Fragment struct {
 // Payload returns the bytes behind the headers.
 func (f *Fragment) Payload() []byte { return f.Packet[f.HeaderLen:] }
 
+// udpLength returns the length that the UDP header of a first fragment announces,
+// 0 if it has none.
+func (f *Fragment) udpLength() uint32 {
+	proto := f.Key.Proto()
+	if f.Key.Family() == IPv6 {
+		proto = f.Packet[f.HeaderLen-fragHeader]
+	}
+	if data := f.Payload(); proto == nhUDP && len(data) >= 8 {
+		return uint32(binary.BigEndian.Uint16(data[4:]))
+	}
+	return 0
+}
+
 // end returns the offset behind the last payload byte.
 func (f *Fragment) end() uint32 { return f.Offset + uint32(len(f.Packet)) - f.HeaderLen }
 

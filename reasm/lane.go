@@ -17,6 +17,7 @@ type lane struct {
 	size  int       // payload of the last datagram completed
 	last  *queue    // where the previous fragment went; a hint, checked under its lock
 	spare []retired // room for the next retired
+	hand  hand      // for designs that evict after a fragment
 	count counters
 	_     cacheline.Pad
 }
@@ -46,6 +47,9 @@ func (l *lane) Add(now int64, f *Fragment) Result {
 		q.mu.Unlock()
 	}
 	l.count.verdict(r.Verdict, 1)
+	if l.c.after != nil && l.c.room() < 0 {
+		l.c.after.after(l)
+	}
 	r.Evicted, l.evicted = l.evicted, 0
 	l.settle()
 	return r
@@ -69,6 +73,9 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 			i++
 		}
 		l.count.verdict(rs[i-1].Verdict, 1)
+		if l.c.after != nil && l.c.room() < 0 {
+			l.c.after.after(l)
+		}
 		first.Evicted, l.evicted = l.evicted, 0
 		l.settle()
 	}
@@ -228,7 +235,7 @@ func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	q.mu.Lock()
 	q.cache, q.key, q.lane, q.created, q.last = c, f.Key, l.id, l.now, l.now
 	q.timeout = c.timeout(f.Key.Family())
-	if !c.design.create(l, q) {
+	if !c.design.create(l, q, f) {
 		r.Verdict = Refused
 		return l.unmake(q), false
 	}
@@ -335,7 +342,7 @@ func (l *lane) finish(q *queue, r *Result) {
 		l.retire(q, numEvents, l.now)
 		return
 	}
-	l.leave(q)
+	l.leave(q, completed)
 	l.size = int(q.end)
 	if pinned := q.gather(&l.h.buffers); l.c.cfg.Charge.Fragment == nil {
 		l.c.charge(q, pinned)
@@ -366,9 +373,9 @@ func (l *lane) restart(q *queue) {
 
 // leave takes a live queue out of everything that knows it. The caller holds its
 // lock, and owns it from here on.
-func (p *party) leave(q *queue) {
+func (p *party) leave(q *queue, why ending) {
 	q.state = idle
-	q.cache.design.unlink(q)
+	q.cache.design.unlink(q, why)
 	p.h.index.remove(q)
 	p.h.wheels[q.lane].stop(q)
 	if q.peer != nil {
@@ -392,7 +399,7 @@ func (p *party) counters(q *queue) *counters {
 // why, numEvents that a verdict does. The caller holds its lock. Its memory is
 // freed when the party settles.
 func (p *party) retire(q *queue, ev event, now int64) {
-	p.leave(q)
+	p.leave(q, ev.ending())
 	q.cache.account.UnchargeAt(q.lane, q.charged)
 	if ev != numEvents {
 		p.counters(q).event(ev, 1)

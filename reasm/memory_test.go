@@ -183,6 +183,10 @@ func TestLimitIsReachedWithinABatch(t *testing.T) {
 			require.Equal(t, "[held held held refused refused]", verdictString(rs))
 			require.EqualValues(t, 130, r.held(1).Bytes)
 			return
+		case "worth": // nothing else can go, and what follows is the rest of a doomed datagram
+			require.Equal(t, "[held held held refused refused]", verdictString(rs))
+			require.Zero(t, r.held(0).Bytes)
+			return
 		case "adaptive": // refuses at the limit, not above it
 			require.Equal(t, "[held held refused refused refused]", verdictString(rs))
 			require.EqualValues(t, 120, r.held(1).Bytes)
@@ -247,6 +251,9 @@ func TestSetLimitsRefusesNonsenseAndKeepsTheOld(t *testing.T) {
 		case "global-lru", "percpu-lru":
 			require.Equal(t, Held, v)
 			require.Equal(t, []uint32{7}, r.ids())
+		case "worth": // one of six that are worth the same stays
+			require.Equal(t, Held, v)
+			r.held(1)
 		case "hash-clean", "work-queue": // what is held has not left the lane's batch
 			require.Equal(t, Held, v)
 		default: // all that is held is warm, or elsewhere, or the worker's, or nobody's

@@ -46,6 +46,7 @@ type queue struct {
 	maxSize   uint32 // largest fragment, header included
 	maxDF     uint32 // largest with DF
 	firstLen  uint32 // payload of the fragment at offset 0
+	announced uint32 // length that its UDP header announces; 0 if it has none
 	nextHdrAt uint32 // of the fragment at offset 0, IPv6
 	fragments uint32
 	ecns      uint8 // bit n: ECN codepoint n was seen
@@ -65,6 +66,7 @@ type queue struct {
 	chain *queue          // chains: the next one; guarded by the chain's lock
 	hash  uint64          // chains: of key; as key
 	seen  atomic.Int64    // hash-clean: last touched, for the chain scan
+	view  worthView       // worth: guarded by the policy's lock
 	entry rhmap.Node[words]
 	ref   rhmap.Ref[queue] // of entry; guarded by mu
 	timer timer            // guarded by the wheel's lock
@@ -261,7 +263,7 @@ func (q *queue) sort() {
 func (q *queue) forget() {
 	q.holes.reset()
 	q.end = -1
-	q.maxSize, q.maxDF, q.firstLen, q.nextHdrAt = 0, 0, 0, 0
+	q.maxSize, q.maxDF, q.firstLen, q.announced, q.nextHdrAt = 0, 0, 0, 0, 0
 	q.fragments, q.ecns, q.sorting = 0, 0, 0
 	q.hdr, q.prefix = nil, 0
 }

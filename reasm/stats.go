@@ -72,6 +72,16 @@ const (
 	numEvents
 )
 
+func (e event) ending() ending {
+	switch e {
+	case evExpired:
+		return expired
+	case evEvicted:
+		return evicted
+	}
+	return killed
+}
+
 // counters are written by one goroutine at a time (the lane's, or the one in
 // Step) and read by anyone.
 type counters struct {
