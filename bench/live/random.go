@@ -72,7 +72,11 @@ func (g *gen) make(k kind, seed, number uint64) vectors.Case {
 			s.Off = min(max(s.Off, 0), 65528)
 			s.Len = max(s.Len, 0)
 			if g.family == 6 {
-				s.Len = min(s.Len, 65535-8-8*8) // what one packet holds, with headers in front
+				room := 65535 - 8 // of one packet, behind the headers
+				for _, e := range s.Pre {
+					room -= len(e.Hex) / 2
+				}
+				s.Len = min(s.Len, room)
 			} else {
 				s.Len = min(s.Len, 65535-60)
 			}
@@ -435,7 +439,11 @@ func (g *gen) many() []vectors.Step {
 // big has datagrams around the greatest length, or many bytes.
 func (g *gen) big() []vectors.Step {
 	var steps []vectors.Step
-	switch g.IntN(4) {
+	switch g.IntN(5) {
+	case 4: // one fragment near the greatest packet, IPv6's of 65536 bytes among them
+		cut := 65488 + 8*g.between(-2, 4)
+		steps = []vectors.Step{{ID: 1, Len: cut, MF: true}, {ID: 1, Off: cut, Len: g.between(1, 65540-cut)}}
+		return append(steps, steps[0])
 	case 0: // ends near 65535, give or take the headers
 		end := 65535 - 80 + g.IntN(100)
 		cut := 8 * g.between(1, end/8-1)
