@@ -22,7 +22,14 @@ type Way struct {
 }
 
 func (w Way) String() string {
-	return fmt.Sprintf("design=%s mode=%d batch=%d", w.Design, w.Mode, w.Batch)
+	mode, call := "copy", "Add"
+	if w.Mode == reasm.Borrow {
+		mode = "borrow"
+	}
+	if w.Batch > 0 {
+		call = fmt.Sprintf("AddBatch(%d)", w.Batch)
+	}
+	return fmt.Sprintf("design=%s mode=%s call=%s", w.Design, mode, call)
 }
 
 // Judge is a host with a cache, set up as the kernel was. It is used for one case
