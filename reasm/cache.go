@@ -20,9 +20,12 @@ type cache struct {
 	lanes   []lane
 	late    counters // of what is retired in Step and Close
 
-	// closed goes from false to true once, in Close; buried likewise, when the
-	// last datagram has come back, by whoever sees that.
-	closed, buried atomic.Bool
+	// Each goes from false to true once: closed at the start of Close, flushed
+	// when the table holds nothing of this namespace any more, and buried when the
+	// last datagram has come back too, by whoever sees that.
+	closed, flushed, buried atomic.Bool
+
+	asks atomic.Bool // for memory; see wishes
 }
 
 // design is what makes one fragment cache differ from another. Every hook may be
@@ -179,6 +182,7 @@ func (c *cache) Close() error {
 	}
 	h := c.host
 	h.flush(c)
+	c.flushed.Store(true)
 	h.mu.Lock()
 	if h.spaces[c.number] == c {
 		delete(h.spaces, c.number)
@@ -189,9 +193,10 @@ func (c *cache) Close() error {
 }
 
 // bury closes a namespace's account once nothing is charged to it any more. What
-// is charged after Close is datagrams, so it only falls.
+// is charged after the flush is datagrams, so it only falls; before it, a lane
+// that saw the namespace open may still be about to charge a queue.
 func (c *cache) bury() {
-	if c.number != 0 && c.closed.Load() && exact(c.account) == 0 && !c.buried.Swap(true) {
+	if c.number != 0 && c.flushed.Load() && exact(c.account) == 0 && !c.buried.Swap(true) {
 		_ = c.account.Close() // it is empty
 	}
 }

@@ -119,12 +119,13 @@ func (t *chains) remove(q *queue) {
 }
 
 // idlest returns the queue in k's chain that was touched longest ago, but for
-// k's own, with its key; nil if there is none. It may be gone when this returns.
+// k's own and those of other namespaces, with its key; nil if there is none. It
+// may be gone when this returns.
 func (t *chains) idlest(k *Key) (victim *queue, key Key) {
 	at, l := t.lock(t.hash(k))
 	defer l.Unlock()
 	for q := t.heads[at]; q != nil; q = q.chain {
-		if !q.key.equal(k) && (victim == nil || q.seen.Load() < victim.seen.Load()) {
+		if q.key.tag>>nsShift == k.tag>>nsShift && !q.key.equal(k) && (victim == nil || q.seen.Load() < victim.seen.Load()) {
 			victim, key = q, q.key
 		}
 	}

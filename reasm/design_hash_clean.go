@@ -16,7 +16,10 @@ package reasm
 //	Locks:   queue.mu, then a chain's lock.
 //	Wins:    no line that all lanes share, no list to keep in order.
 //	Loses:   the chain holds two or three queues: the longest idle of so few is often
-//	         one that was about to go on, so loss kills live datagrams.
+//	         one that was about to go on, so loss kills live datagrams. A chain holds
+//	         queues of all namespaces, and those of neighbours are spared: with many
+//	         of them there is nothing to clean, and newcomers are refused (mail 002:
+//	         it "interacted badly with netns").
 type hashClean struct {
 	plain
 	c      *cache

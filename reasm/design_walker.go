@@ -1,10 +1,6 @@
 package reasm
 
-import (
-	"sync/atomic"
-
-	"corelane/rhmap"
-)
+import "corelane/rhmap"
 
 // Design walker: a worker with one table walk for life evicts what it meets.
 //
@@ -13,7 +9,8 @@ import (
 //	Charge:  one atomic counter.
 //	Victim:  table order, from where the walk stands.
 //	Evictor: a worker, woken by a newcomer that was refused because memory is above
-//	         High: 64 queues a slice, until memory is at Low.
+//	         High: 64 queues a slice, until memory is at Low. It serves whoever asked;
+//	         when it is the host that is above its Low, any namespace's queue will do.
 //
 //	Add ──> newcomer and charged > High? ──> Refused, and wake the worker
 //	worker:  ... q  q  q  q ...  one walker, never restarted by a resize
@@ -25,8 +22,9 @@ import (
 //	Loses:   no age: live datagrams go as readily as dead ones.
 //
 // The mail's worker restarts its walk at the end of the table without counting
-// that as work, so it spins when memory stays above Low with an empty table. Here
-// a slice has a step bound, and Stats.BudgetHit counts when it bites.
+// that as work, so it spins while memory is above Low with nothing to evict:
+// with everything out in datagrams, say. Here it gives up after a lap in vain,
+// and a slice has a step bound; Stats.BudgetHit counts when that bites.
 type walkerDesign struct {
 	plain
 	c      *cache
@@ -35,10 +33,10 @@ type walkerDesign struct {
 
 // walkWorker is the host's, shared by the namespaces.
 type walkWorker struct {
-	table  *table
-	wanted atomic.Bool // set by lanes that refused, cleared by the worker
+	wishes
+	h      *Host
 	walk   *rhmap.Walker[words, queue]
-	idle   int // elements passed since the last eviction or wake-up
+	inVain bool // nothing was evicted since the walk last began anew
 }
 
 const (
@@ -48,8 +46,8 @@ const (
 
 func walkerHost(h *Host) {
 	t := newTable(h)
-	w := &walkWorker{table: t, walk: t.t.Walk()}
-	h.index, h.work, h.worksFor = t, w.run(h), w
+	w := &walkWorker{h: h, walk: t.t.Walk()}
+	h.index, h.work, h.worksFor = t, w.run, w
 }
 
 func newWalker(c *cache) design { return &walkerDesign{c: c, worker: c.host.worksFor.(*walkWorker)} }
@@ -58,43 +56,47 @@ func (d *walkerDesign) create(*lane, *queue, *Fragment) bool {
 	if d.c.room() >= 0 {
 		return true
 	}
-	d.worker.wanted.Store(true)
+	d.worker.ask(d.c)
 	return false
 }
 
-// run returns the slice of work.
-func (w *walkWorker) run(h *Host) func(*party, int64, int) bool {
-	return func(p *party, _ int64, _ int) (more bool) {
-		if !w.wanted.Swap(false) {
-			return false
+// run is one slice of work.
+func (w *walkWorker) run(p *party, _ int64, budget int) (more bool) {
+	var refs [16]rhmap.Ref[queue]
+	evictions := min(evictionsPerSlice, budget)
+	for chains := 0; w.left(); chains += len(refs) {
+		switch {
+		case evictions == 0:
+			return true
+		case chains >= chainsPerSlice:
+			w.h.budgetHit.Add(1)
+			return true
 		}
-		var refs [16]rhmap.Ref[queue]
-		evicted := 0
-		for chains := 0; evicted < evictionsPerSlice; chains += len(refs) {
-			if chains >= chainsPerSlice {
-				h.budgetHit.Add(1)
-				break
-			}
-			n, on := w.walk.NextBatch(refs[:], len(refs))
-			h.steps.Add(uint64(n))
-			for _, r := range refs[:n] {
-				q := r.Node
-				q.mu.Lock()
-				if q.ref == r && q.state == live && q.cache.excess() > 0 && p.evictLocked(q) {
-					evicted++
-				}
-				q.mu.Unlock()
-			}
-			if !on {
-				w.walk.Restart()
-				if evicted == 0 && n == 0 && w.table.t.Len() == 0 {
-					break
-				}
+		n, on := w.walk.NextBatch(refs[:min(len(refs), evictions)], len(refs))
+		w.h.steps.Add(uint64(n))
+		for _, r := range refs[:n] {
+			if w.evict(p, r) {
+				evictions--
+				w.inVain = false
 			}
 		}
-		if more = evicted > 0; more {
-			w.wanted.Store(true)
+		if on {
+			continue
 		}
-		return more
+		w.walk.Restart()
+		if w.inVain {
+			w.giveUp()
+		}
+		w.inVain = !w.inVain
 	}
+	w.inVain = false
+	return false
+}
+
+// evict retires a queue of a namespace that is above Low, or whose host is.
+func (w *walkWorker) evict(p *party, r rhmap.Ref[queue]) bool {
+	q := r.Node
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ref == r && q.state == live && q.cache.excess() > 0 && p.evictLocked(q)
 }

@@ -1,7 +1,5 @@
 package reasm
 
-import "sync/atomic"
-
 // Design work-queue: a worker evicts whole buckets; the receive path only refuses.
 //
 //	From:    mail 001 (2014): Linux 3.17 to 4.16.
@@ -10,7 +8,9 @@ import "sync/atomic"
 //	Charge:  batched counter, 130000 bytes a lane.
 //	Victim:  bucket order, every queue of a bucket.
 //	Evictor: a worker, woken by a fragment that finds memory above Low: 128 buckets or
-//	         512 queues a run, from where it stopped. Newcomers are refused above High.
+//	         512 queues a run, from where it stopped, for whoever asked; when it is the
+//	         host that is above its Low, any namespace's queue will do. Newcomers are
+//	         refused above High.
 //
 //	Add ──> charged > Low? ──> wake the worker ──> [bucket][bucket][bucket] ...
 //	   └──> newcomer and charged > High? ──> Refused                └ all of it
@@ -28,11 +28,12 @@ type workQueue struct {
 
 // bucketWorker is the host's, shared by the namespaces.
 type bucketWorker struct {
+	wishes
 	h      *Host
 	chains *chains
-	wanted atomic.Bool // set by lanes above Low, cleared by the worker
-	next   uint64      // bucket to go on with; the worker's
-	batch  []*queue    // the worker's
+	next   uint64   // bucket to go on with
+	vain   int      // buckets since the last eviction
+	batch  []*queue // room for a bucket
 }
 
 const (
@@ -56,45 +57,55 @@ func (d *workQueue) create(*lane, *queue, *Fragment) bool {
 	if d.c.room() >= 0 {
 		return true
 	}
-	d.worker.wanted.Store(true)
+	d.worker.ask(d.c)
 	return false
 }
 
 func (d *workQueue) touch(*lane, *queue) {
-	if d.c.excess() > 0 && !d.worker.wanted.Load() {
-		d.worker.wanted.Store(true)
+	if d.c.excess() > 0 {
+		d.worker.ask(d.c)
 	}
 }
 
-// run is one slice of work.
-func (w *bucketWorker) run(p *party, now int64, _ int) (more bool) {
+// run is one run of the worker.
+func (w *bucketWorker) run(p *party, now int64, budget int) (more bool) {
 	if w.chains.deep.Load() {
 		w.chains.rehashAfter(now, rehashEvery)
 	}
-	if !w.wanted.Swap(false) {
-		return false
-	}
 	evicted := 0
-	for range bucketsPerRun {
-		w.batch = w.chains.batch(w.next, w.batch[:0])
-		w.next = (w.next + 1) % chainCount
-		w.h.steps.Add(1)
-		for _, q := range w.batch {
-			q.mu.Lock()
-			if q.state == live && q.cache.excess() > 0 {
-				p.evictLocked(q)
-				evicted++
-				more = true
-			}
-			q.mu.Unlock()
+	for range min(bucketsPerRun, budget) {
+		if !w.left() {
+			w.vain = 0
+			return false
 		}
-		if evicted >= evictionsPerRun {
+		w.h.steps.Add(1)
+		n := w.clean(p, w.next)
+		w.next = (w.next + 1) % chainCount
+		if n > 0 {
+			w.vain = 0
+		} else if w.vain++; w.vain > chainCount {
+			w.vain = 0
+			w.giveUp() // a lap in vain
+			return false
+		}
+		if evicted += n; evicted >= min(evictionsPerRun, budget) {
 			break
 		}
 	}
-	clear(w.batch)
-	if more {
-		w.wanted.Store(true)
+	return w.left()
+}
+
+// clean evicts the queues in a bucket of namespaces above Low, or of all if their
+// host is, and returns how many.
+func (w *bucketWorker) clean(p *party, bucket uint64) (evicted int) {
+	w.batch = w.chains.batch(bucket, w.batch[:0])
+	for _, q := range w.batch {
+		q.mu.Lock()
+		if q.state == live && q.cache.excess() > 0 && p.evictLocked(q) {
+			evicted++
+		}
+		q.mu.Unlock()
 	}
-	return more
+	clear(w.batch)
+	return evicted
 }

@@ -220,6 +220,7 @@ func (h *Host) Close() error {
 		h.flush(nil)
 	}
 	for _, c := range open {
+		c.flushed.Store(true)
 		c.bury()
 	}
 	return nil

@@ -170,7 +170,7 @@ func (l *lane) emptyQueue(f *Fragment, r *Result) *queue {
 func (l *lane) find(f *Fragment, r *Result) *queue {
 	if q := l.last; q != nil {
 		q.mu.Lock()
-		if q.state == live && q.key.equal(&f.Key) && !l.stale(q) {
+		if q.state == live && q.key.equal(&f.Key) && q.cache == l.c && !l.stale(q) {
 			return q
 		}
 		q.mu.Unlock()
@@ -189,6 +189,11 @@ func (l *lane) find(f *Fragment, r *Result) *queue {
 		switch {
 		case q.state != live || !q.key.equal(&f.Key):
 			q.mu.Unlock() // it retired in between, and has left the table
+		case q.cache != l.c:
+			// This namespace is closed, and another one has its number by now.
+			q.mu.Unlock()
+			r.Verdict = Closed
+			return nil
 		case l.stale(q):
 			l.dropStale(q)
 			q.mu.Unlock()

@@ -13,9 +13,11 @@ type peer struct {
 	key  peerKey
 }
 
-type peerKey struct{ hi, lo, domain uint64 }
+// peerKey names a source within a namespace: what the neighbours hear from the
+// same address is another one's.
+type peerKey struct{ hi, lo, domain, space uint64 }
 
-func (k *Key) peer() peerKey { return peerKey{k.SrcHi, k.SrcLo, k.Domain} }
+func (k *Key) peer() peerKey { return peerKey{k.SrcHi, k.SrcLo, k.Domain, k.tag >> nsShift} }
 
 // peers is the table of sources with queues. A peer lives exactly as long as a
 // queue refers to it: distances are only ever taken between fragments of one
@@ -35,7 +37,7 @@ type peerShard struct {
 }
 
 func (p *peers) shard(k peerKey) *peerShard {
-	h := (k.hi ^ k.lo*0x9e3779b97f4a7c15 ^ k.domain) * 0x9e3779b97f4a7c15
+	h := (k.hi ^ k.lo*0x9e3779b97f4a7c15 ^ k.domain ^ k.space<<nsShift) * 0x9e3779b97f4a7c15
 	return &p.shards[h>>58]
 }
 
