@@ -104,16 +104,17 @@ func TestSimRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestTourShowsEverything(t *testing.T) {
-	cmd := newSimCommand() // any command: only its streams are used
+func TestTourShowsEveryScenarioItRan(t *testing.T) {
+	scenarios, err := scenario.Find([]string{"recovery", "lossy-nic"})
+	require.NoError(t, err)
+	plan := scenario.Plan{Scenarios: scenarios, Designs: []string{"global-lru", "hard-limit"}, Scale: scenario.Quick, Seed: 1}
 	var out, progress bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(&progress)
-	cmd.SetContext(t.Context())
-	require.NoError(t, runTour(cmd))
-	for _, s := range scenario.Scenarios() {
+	require.NoError(t, tour(t.Context(), &plan, &out, &progress))
+	for _, s := range scenarios {
 		require.Contains(t, out.String(), s.Name+" (mail "+s.From+")")
+		require.Contains(t, out.String(), s.Ask)
 	}
-	require.Contains(t, progress.String(), "runs done")
-	require.Contains(t, progress.String(), "runs in")
+	require.Contains(t, out.String(), "100/100/100 %")
+	require.Contains(t, progress.String(), "18 of 18 runs done")
+	require.Contains(t, progress.String(), "18 runs in")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -16,7 +17,6 @@ import (
 // runTour is fraglab without arguments: every scenario with every design, on
 // links of 1 Gbit/s, side by side.
 func runTour(cmd *cobra.Command) error {
-	start := time.Now()
 	plan := scenario.Plan{Scale: scenario.Quick, Seed: 1}
 	var err error
 	if plan.Scenarios, err = scenario.Find(nil); err != nil {
@@ -25,14 +25,19 @@ func runTour(cmd *cobra.Command) error {
 	if plan.Designs, err = scenario.FindDesigns(nil); err != nil {
 		return err
 	}
-	rows, err := runPlan(cmd.Context(), &plan, cmd.ErrOrStderr())
+	return tour(cmd.Context(), &plan, cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+func tour(ctx context.Context, plan *scenario.Plan, stdout, stderr io.Writer) error {
+	start := time.Now()
+	rows, err := runPlan(ctx, plan, stderr)
 	if err != nil {
 		return err
 	}
-	if err := writeTables(cmd.OutOrStdout(), &plan, rows); err != nil {
+	if err := writeTables(stdout, plan, rows); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "fraglab: %d runs in %.1f s; fraglab sim --help says how to make others\n",
+	_, err = fmt.Fprintf(stderr, "fraglab: %d runs in %.1f s; fraglab sim --help says how to make others\n",
 		len(rows), time.Since(start).Seconds())
 	return err
 }

@@ -59,7 +59,7 @@ type way struct {
 
 // newBounder works out the areas of the datagrams that count from a time on.
 func newBounder(t *trace, charge Charge, from int64) *bounder {
-	b := &bounder{width: max(t.end/4000+1, 50_000)}
+	b := &bounder{width: max(t.end/4000, t.meanLife(from)/64, 50_000)}
 	b.windows = int(t.end/b.width) + 1
 	arrivals, ends := t.byDatagram(from)
 	for d, start := 0, 0; d < len(t.dgrams); d++ {
@@ -71,6 +71,23 @@ func newBounder(t *trace, charge Charge, from int64) *bounder {
 		start = ends[d]
 	}
 	return b
+}
+
+// meanLife is the mean time from the first fragment of a datagram that counts
+// until it can complete.
+func (t *trace) meanLife(from int64) int64 {
+	first := make([]int64, len(t.dgrams))
+	for i := len(t.events) - 1; i >= 0; i-- {
+		first[t.events[i].dgram] = t.events[i].at
+	}
+	sum, n := int64(0), int64(0)
+	for d := range first {
+		if t.counts(d, from) {
+			sum += t.possible[d] - first[d]
+			n++
+		}
+	}
+	return sum / max(n, 1)
 }
 
 // byDatagram returns the events of datagrams that count, sorted by datagram, and

@@ -19,8 +19,11 @@ func best(t *trace, charge Charge, memory int64) int {
 		done uint32 // datagrams
 	}
 	whole := make([]uint32, len(t.dgrams)) // slots of a datagram
+	slot := make([]uint32, len(t.dgrams)+1)
 	for d := range t.dgrams {
-		whole[d] = (1<<t.dgrams[d].frags() - 1) << t.dgrams[d].slot
+		n := uint32(t.dgrams[d].frags())
+		whole[d] = (1<<n - 1) << slot[d]
+		slot[d+1] = slot[d] + n
 	}
 	fits := func(held uint32) bool {
 		cost := int64(bits.OnesCount32(held)) * charge.Fragment
@@ -33,7 +36,7 @@ func best(t *trace, charge Charge, memory int64) int {
 	}
 	states := map[state]bool{{}: true}
 	for _, e := range t.events {
-		bit := uint32(1) << (t.dgrams[e.dgram].slot + uint32(e.frag))
+		bit := uint32(1) << (slot[e.dgram] + uint32(e.frag))
 		w := whole[e.dgram]
 		next := make(map[state]bool)
 		for s := range states {

@@ -52,6 +52,16 @@ type Row struct {
 	// RecoveryMs is the time from the end of the overload until every following
 	// recoveryWindow brings recoveryShare of what is achievable.
 	RecoveryMs *float64 `json:"recovery_ms"`
+	// RemoteTouches are the fragments kept on another lane than the first one of
+	// their datagram that was.
+	RemoteTouches int `json:"remote_touches"`
+	// WorkerSteps are the table positions that the design's worker looked at;
+	// BudgetHits how often it stopped at its step bound.
+	WorkerSteps int `json:"worker_steps"`
+	BudgetHits  int `json:"budget_hits"`
+	// MailMbps is the goodput that the mail reports for this design and load, on
+	// real machines.
+	MailMbps *float64 `json:"mail_mbps"`
 	// Jain is the fairness index (Jain 1984) of the groups' shares of what they
 	// could complete: 1 if all are equal, 1/n if one of n gets everything.
 	Jain   *float64   `json:"jain"`
@@ -95,6 +105,8 @@ type meter struct {
 	victimAges  float64 // sum, nanoseconds
 	victims     int
 	peak        int64
+	remote      int
+	home        []int16 // by datagram: lane+1 of its first fragment that is held, 0 if none
 	timeline    []Point
 }
 
@@ -106,6 +118,9 @@ func newMeter(t *trace, v *Variant) *meter {
 	m := &meter{
 		trace: t, variant: v, groups: make([]GroupRow, len(names)), payload: make([]int64, len(names)),
 		timeline: make([]Point, t.end/timelineStep+1),
+	}
+	if v.Lanes > 1 {
+		m.home = make([]int16, len(t.dgrams))
 	}
 	for i, n := range names {
 		m.groups[i].Group = n
@@ -156,10 +171,14 @@ func (t *trace) victim(now int64, next int, held []reasm.Buffer) victim {
 		v.age = max(v.age, now-e.at)
 		has |= 1 << e.frag
 	}
-	d := &t.dgrams[t.events[v.event].dgram]
-	for f := range uint32(d.frags()) {
-		if has>>f&1 == 0 && int(t.last[d.slot+f]) < next {
-			v.live = false // lost, or it came and is gone
+	d := t.events[v.event].dgram
+	if t.possible[d] == never {
+		v.live = false
+		return v
+	}
+	for f := range uint32(t.dgrams[d].frags()) {
+		if has>>f&1 == 0 && int(t.last[t.slot[d]+f]) < next {
+			v.live = false // it came and is gone
 		}
 	}
 	return v
@@ -174,6 +193,24 @@ func (m *meter) evicted(v victim) {
 	}
 }
 
+// kept notes on which lane a fragment was kept.
+func (m *meter) kept(e *event) {
+	switch {
+	case m.home == nil:
+	case m.home[e.dgram] == 0:
+		m.home[e.dgram] = int16(e.lane) + 1
+	case m.home[e.dgram] != int16(e.lane)+1:
+		m.remote++
+	}
+}
+
+// left notes that nothing is held of a datagram any more.
+func (m *meter) left(held []reasm.Buffer) {
+	if m.home != nil {
+		m.home[m.trace.events[held[0].Ref].dgram] = 0
+	}
+}
+
 // charged notes how much memory is in use after a packet.
 func (m *meter) charged(bytes int64) { m.peak = max(m.peak, bytes) }
 
@@ -182,7 +219,8 @@ func (m *meter) row(s reasm.Stats, b *bounds) *Row {
 	r := &Row{
 		Fragments: len(m.trace.events), LimitBytes: m.variant.Limits.High, PeakBytes: m.peak,
 		Evicted: int(s.Evicted), EvictedLive: m.evictedLive, Refused: int(s.Verdicts[reasm.Refused]),
-		Expired: int(s.Expired), Spliced: m.spliced, Timeline: m.timeline,
+		Expired: int(s.Expired), Spliced: m.spliced, RemoteTouches: m.remote,
+		WorkerSteps: int(s.Steps), BudgetHits: int(s.BudgetHit), Timeline: m.timeline,
 	}
 	payload, span := int64(0), float64(m.trace.end-m.variant.Counted)/1e9
 	for i := range m.groups {

@@ -34,7 +34,7 @@ func overloadVariant(scale Scale, streams, interleave int, loss float64) Variant
 		Counted: counted,
 		Traffic: func(m *Mix) {
 			Streams{
-				N: streams, From: From(Host(1)), Fragments: Always(44), Interleave: interleave, Rate: scale.rate(),
+				N: streams, From: From(Host(1)), Size: Packets(44), Interleave: interleave, Rate: scale.rate(),
 				End: end, Path: Path{Loss: Bernoulli(loss)},
 			}.Add(m)
 		},

@@ -50,7 +50,7 @@ func recoveryVariant(scale Scale, interleave int, loss float64, stop, wait int64
 		Stop:    stop,
 		Traffic: func(m *Mix) {
 			Streams{
-				N: 200, From: From(Host(1)), Fragments: Always(44), Interleave: interleave, Rate: scale.rate(),
+				N: 200, From: From(Host(1)), Size: Packets(44), Interleave: interleave, Rate: scale.rate(),
 				End: stop + wait, StopAt: stop, Keep: 10, Path: Path{Loss: Bernoulli(loss)},
 			}.Add(m)
 		},

@@ -67,7 +67,11 @@ func simulate(ctx context.Context, t *trace, b *bounds, v *Variant, design strin
 	if err := r.close(); err != nil {
 		return nil, err
 	}
-	return r.meter.row(stats, b), nil
+	row := r.meter.row(stats, b)
+	if mbps, ok := v.Mail[design]; ok {
+		row.MailMbps = ref(mbps)
+	}
+	return row, nil
 }
 
 // config is what every design is given.
@@ -125,6 +129,7 @@ func (r *run) add(lane reasm.Lane, f *reasm.Fragment) {
 	res := lane.Add(r.now, f)
 	if res.Verdict.Kept() {
 		r.packets.out++
+		r.meter.kept(&r.trace.events[r.event])
 		r.charges += KernelCharge.Queue + KernelCharge.Fragment
 	} else {
 		r.packets.back(f.Packet)
@@ -157,6 +162,7 @@ func (r *run) free(held []reasm.Buffer) {
 		r.packets.back(b.Packet)
 	}
 	r.packets.out -= len(held)
+	r.meter.left(held)
 	if !r.releasing && !r.expiring {
 		r.dropped = append(r.dropped, r.trace.victim(r.now, r.event, held))
 	}

@@ -133,5 +133,5 @@ func TestGroupsAreJudgedApart(t *testing.T) {
 		{Group: "b", Completable: 2, Completed: 1, GoodputMbps: r.Groups[1].GoodputMbps},
 	}, r.Groups)
 	require.InDelta(t, 0.9, *r.Jain, 1e-9)
-	require.Equal(t, "100.0 / 50.0 %", Shares.Of(r))
+	require.Equal(t, "100/50 %", Shares.Of(r))
 }

@@ -44,20 +44,20 @@ func (h Headline) Of(r *Row) string {
 	case h == Shares:
 		var shares []string
 		for _, g := range r.Groups {
-			shares = append(shares, percent(float64(g.Completed), float64(g.Completable)))
+			shares = append(shares, percent(float64(g.Completed), float64(g.Completable), 0))
 		}
-		return strings.Join(shares, " / ") + " %"
+		return strings.Join(shares, "/") + " %"
 	case r.GoodputOfBound == nil:
 		return "-"
 	}
-	return percent(*r.GoodputOfBound, 1) + " %"
+	return percent(*r.GoodputOfBound, 1, 1) + " %"
 }
 
-func percent(part, all float64) string {
+func percent(part, all float64, decimals int) string {
 	if all == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f", 100*part/all)
+	return fmt.Sprintf("%.*f", decimals, 100*part/all)
 }
 
 // Variant is one case of a scenario: the same packets for every design.
@@ -73,6 +73,8 @@ type Variant struct {
 	// Datagrams count if they can complete at Counted or later, so that a run is
 	// judged in its steady state.
 	Counted int64
+	// Mail is the goodput in Mbit/s that the mail reports, by design.
+	Mail map[string]float64
 	// Stop is when the load stops, if recovery from it is asked; 0 is no.
 	Stop int64
 }
@@ -110,7 +112,9 @@ const (
 )
 
 // scenarios lists all of them, in the order of DESIGN.
-var scenarios = []*Scenario{&overload, &recovery}
+var scenarios = []*Scenario{
+	&overload, &recovery, &streams, &twentyGig, &slowLink, &twoPeers, &lossyNIC, &crossCPU, &oversubscribed,
+}
 
 // Scenarios returns the scenarios in order.
 func Scenarios() []*Scenario { return append([]*Scenario(nil), scenarios...) }

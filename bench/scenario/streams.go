@@ -12,8 +12,8 @@ type Streams struct {
 	Group int
 	N     int
 	From  Sources
-	// Fragments draws the size of a datagram, in full packets.
-	Fragments Sizes
+	// Size draws the size of a datagram.
+	Size Sizes
 	// Interleave is how many packets of one stream come in a row. A burst ends
 	// with its datagram.
 	Interleave int
@@ -27,16 +27,19 @@ type Streams struct {
 	Steer  Steer
 }
 
-// Sizes draws how many fragments a datagram has: 2 to 44.
+// Sizes draws the IP payload of a datagram, in bytes: 2 to 44 fragments.
 type Sizes func(*rand.Rand) int
 
-// Always makes every datagram n fragments long.
-func Always(n int) Sizes { return func(*rand.Rand) int { return n } }
+// Packets makes every datagram n full packets long.
+func Packets(n int) Sizes { return func(*rand.Rand) int { return n * mtuPayload } }
+
+// Messages makes every datagram carry n bytes of data in UDP.
+func Messages(n int) Sizes { return func(*rand.Rand) int { return n + udpHeader } }
 
 // HeavyTail draws sizes from a Pareto distribution with exponent 1.1, from 2
-// fragments on, cut at 44: many small, most bytes in large ones.
+// full packets on, cut at 44: many small, most bytes in large ones.
 func HeavyTail(r *rand.Rand) int {
-	return min(max(int(2*math.Pow(1-r.Float64(), -1/1.1)), 2), 44)
+	return min(max(int(2*math.Pow(1-r.Float64(), -1/1.1)), 2), maxFrags) * mtuPayload
 }
 
 // Add mixes the streams in. They are in full swing at Start: each is somewhere
@@ -49,12 +52,9 @@ func (s Streams) Add(m *Mix) {
 	}
 	streams := make([]stream, s.N)
 	open := func(i int) {
-		n := s.Fragments(r)
-		src := s.From(i, r)
-		streams[i] = stream{dgram: m.open(datagram{
-			src: src, dst: receiver, bytes: uint32(n) * mtuPayload, id: m.nextID(src, receiver),
-			port: uint16(1024 + i), group: uint8(s.Group),
-		}), all: n}
+		d := datagram{src: s.From(i, r), dst: receiver, port: uint16(1024 + i), group: uint8(s.Group)}
+		d.bytes, d.id = uint32(s.Size(r)), m.nextID(d.src, d.dst)
+		streams[i] = stream{dgram: m.open(d), all: d.frags()}
 	}
 	for i := range streams {
 		open(i)

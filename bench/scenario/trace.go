@@ -11,19 +11,17 @@ import (
 type trace struct {
 	events []event
 	dgrams []datagram
-	// last[dgram.slot+frag] is the last event that brings the fragment, none if
-	// it never arrives.
-	last []int32
 	// possible[dgram] is the earliest time at which every fragment of it has
 	// arrived, never if some fragment does not.
 	possible []int64
-	end      int64 // time of the last event
+	// last[slot[dgram]+frag] is the last event that brings a fragment of a
+	// datagram that is possible.
+	slot []uint32
+	last []int32
+	end  int64 // time of the last event
 }
 
-const (
-	none  = -1
-	never = math.MaxInt64
-)
+const never = math.MaxInt64
 
 // build makes the trace of a variant.
 func (v *Variant) build(seed uint64) *trace {
@@ -38,28 +36,30 @@ func (m *Mix) trace() *trace {
 		slices.SortStableFunc(m.events, byTime)
 	}
 	t := &trace{
-		events:   m.events,
-		dgrams:   m.dgrams,
-		last:     make([]int32, m.slots),
-		possible: make([]int64, len(m.dgrams)),
+		events: m.events, dgrams: m.dgrams,
+		possible: make([]int64, len(m.dgrams)), slot: make([]uint32, len(m.dgrams)),
 	}
-	for i := range t.last {
-		t.last[i] = none
+	for d := range t.possible {
+		t.possible[d] = never
 	}
-	arrived := make([]uint16, len(m.dgrams)) // different fragments so far
-	for i := range t.possible {
-		t.possible[i] = never
-	}
+	arrived := make([]uint64, len(m.dgrams)) // bit f: fragment f
+	slots := uint32(0)
 	for i := range t.events {
 		e := &t.events[i]
-		at := &t.last[t.dgrams[e.dgram].slot+uint32(e.frag)]
-		if *at == none {
-			arrived[e.dgram]++
-			if int(arrived[e.dgram]) == t.dgrams[e.dgram].frags() {
-				t.possible[e.dgram] = e.at
-			}
+		had := arrived[e.dgram]
+		arrived[e.dgram] |= 1 << e.frag
+		n := t.dgrams[e.dgram].frags()
+		if all := uint64(1)<<n - 1; arrived[e.dgram] == all && had != all {
+			t.possible[e.dgram] = e.at
+			t.slot[e.dgram] = slots
+			slots += uint32(n)
 		}
-		*at = int32(i)
+	}
+	t.last = make([]int32, slots)
+	for i := range t.events {
+		if e := &t.events[i]; t.possible[e.dgram] != never {
+			t.last[t.slot[e.dgram]+uint32(e.frag)] = int32(i)
+		}
 	}
 	if n := len(t.events); n > 0 {
 		t.end = t.events[n-1].at

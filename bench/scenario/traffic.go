@@ -11,7 +11,6 @@ type Mix struct {
 	pieces uint64
 	events []event
 	dgrams []datagram
-	slots  uint32
 	ids    map[uint64]uint16 // next identification of a pair of hosts
 }
 
@@ -27,16 +26,15 @@ type event struct {
 type datagram struct {
 	src, dst uint32
 	bytes    uint32 // IP payload, UDP header included
-	slot     uint32 // place of its first fragment among all fragments of the mix
 	claim    uint16 // length that its UDP header states
 	id       uint16
 	port     uint16 // UDP source port
 	group    uint8
 }
 
-// mtuPayload is what a fragment carries on a 1500-byte link; a multiple of 8.
 const (
-	mtuPayload = 1480
+	mtuPayload = 1480 // of a fragment on a 1500-byte link; a multiple of 8
+	maxFrags   = 44   // of a datagram, so that they fit into a word
 	wireBytes  = 1500 // of every packet, when time on the wire is counted
 )
 
@@ -57,11 +55,9 @@ func (m *Mix) piece() (r, way *rand.Rand) {
 
 // open adds a datagram and returns its index.
 func (m *Mix) open(d datagram) uint32 {
-	d.slot = m.slots
 	if d.claim == 0 {
 		d.claim = uint16(d.bytes)
 	}
-	m.slots += uint32(d.frags())
 	m.dgrams = append(m.dgrams, d)
 	return uint32(len(m.dgrams) - 1)
 }

@@ -46,7 +46,7 @@ func TestStreamsInterleaveAndFillTheLink(t *testing.T) {
 		t.Run(fmt.Sprintf("interleave=%d", interleave), func(t *testing.T) {
 			m := &Mix{seed: 1}
 			Streams{
-				N: 200, From: From(Host(1)), Fragments: Always(44), Interleave: interleave, Rate: 10e9, End: 100 * ms,
+				N: 200, From: From(Host(1)), Size: Packets(44), Interleave: interleave, Rate: 10e9, End: 100 * ms,
 			}.Add(m)
 			tr := m.trace()
 			require.InEpsilon(t, 100e6/1200, len(tr.events), 0.01, "a packet each 1.2 µs")
@@ -72,7 +72,7 @@ func TestMoreLossOnlyLosesMore(t *testing.T) {
 	sent := func(p float64) map[event]bool {
 		m := &Mix{seed: 3}
 		Streams{
-			N: 10, From: From(Host(1)), Fragments: Always(3), Interleave: 1, Rate: 1e9, End: 50 * ms,
+			N: 10, From: From(Host(1)), Size: Packets(3), Interleave: 1, Rate: 1e9, End: 50 * ms,
 			Path: Path{Loss: Bernoulli(p)},
 		}.Add(m)
 		set := make(map[event]bool)
@@ -95,7 +95,7 @@ func TestMoreLossOnlyLosesMore(t *testing.T) {
 func TestStreamsStop(t *testing.T) {
 	m := &Mix{seed: 1}
 	Streams{
-		N: 200, From: FromEach(Host(1)), Fragments: Always(44), Interleave: 1, Rate: 1e9, End: 200 * ms,
+		N: 200, From: FromEach(Host(1)), Size: Packets(44), Interleave: 1, Rate: 1e9, End: 200 * ms,
 		StopAt: 100 * ms, Keep: 10,
 	}.Add(m)
 	before, after := make(map[uint32]int), make(map[uint32]int)
@@ -116,7 +116,7 @@ func TestStreamsStop(t *testing.T) {
 func TestPathReordersAndDuplicates(t *testing.T) {
 	m := &Mix{seed: 1}
 	Streams{
-		N: 1, From: From(Host(1)), Fragments: Always(44), Interleave: 44, Rate: 10e9, End: 100 * ms,
+		N: 1, From: From(Host(1)), Size: Packets(44), Interleave: 44, Rate: 10e9, End: 100 * ms,
 		Path: Path{Jitter: 100_000, Duplicate: 0.01},
 	}.Add(m)
 	tr := m.trace()
@@ -185,7 +185,7 @@ func TestSteeringSplitsWhatACardWouldSplit(t *testing.T) {
 		t.Run("by="+c.name, func(t *testing.T) {
 			m := &Mix{seed: 1}
 			Streams{
-				N: 100, From: From(Host(1)), Fragments: Always(3), Interleave: 3, Rate: 1e9, End: 100 * ms,
+				N: 100, From: From(Host(1)), Size: Packets(3), Interleave: 3, Rate: 1e9, End: 100 * ms,
 				Steer: Steer{By: c.by, First: 4, Lanes: 8},
 			}.Add(m)
 			used, of := make(map[uint16]bool), make(map[uint32]uint16)
