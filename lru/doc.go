@@ -28,7 +28,8 @@
 //	    lower tick. A touch that races the pop of the same node may be lost; a
 //	    touch of a node that is in no list has no effect.
 //	L6  Bounded work. Insert, Remove and Touch take constant time; a pop files at
-//	    most Config.Scan nodes anew for each victim it was asked for.
+//	    most Config.Scan nodes anew for each victim it was asked for, and then
+//	    settles for the oldest of those.
 //	L7  Nothing of the caller's runs under a lock of the list, and no call holds
 //	    two of them; so they come last in the caller's lock order.
 //	L8  A life's Ref is Current until the next Insert of the node, and never

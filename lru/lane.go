@@ -56,20 +56,25 @@ func (l *lane[T]) drop(n *Node[T]) {
 	l.end(n)
 }
 
-// search says which node a pop wants.
-type search struct {
-	before int64 // it was touched before this tick
-	scan   int64 // nodes that may still be filed anew on the way; at 0 the oldest seen must do
-	over   bool  // scan ran out, and the oldest seen would not do
+// search is a pop in progress, over one lane or all.
+type search[T any] struct {
+	before int64 // wanted: a node touched before this tick
+	scan   int64 // nodes that may still be filed anew on the way
+	over   bool  // one more had to be, and scan was used up
+
+	// The oldest of the nodes filed anew so far, which must do when the search
+	// is over: where it is, and the tick it was filed under.
+	met  *Node[T]
+	in   *lane[T]
+	tick int64
 }
 
-// oldest returns the node of l that was touched longest ago, or nil if that was
-// after limit or is not before s.before. It files anew every node it meets on
-// the way that was touched since it was filed; when s.scan runs out it settles
-// for the oldest of those, even past limit. The caller holds mu.
-func (l *lane[T]) oldest(limit int64, s *search) *Node[T] {
+// oldest returns the node of l that was touched longest ago. It returns nil if
+// that was after limit or not before s.before, and when the search is over. It
+// files anew every node it meets on the way that was touched since it was
+// filed. The caller holds mu.
+func (l *lane[T]) oldest(limit int64, s *search[T]) *Node[T] {
 	limit = min(limit, s.before-1)
-	var met *Node[T] // the oldest node filed anew by this call
 	for {
 		n, atLeast, exact := l.aged.next()
 		if first := l.fresh.oldest; first != nil && (n == nil || first.pos <= atLeast) {
@@ -86,20 +91,38 @@ func (l *lane[T]) oldest(limit int64, s *search) *Node[T] {
 		if exact && tick <= n.pos {
 			return n
 		}
-		if s.scan <= 0 && met != nil {
-			l.stats.Cut++
-			if met.pos >= s.before {
-				s.over = true
-				return nil
-			}
-			return met
+		if s.scan == 0 {
+			s.over = true
+			return nil
 		}
 		s.scan--
 		l.refile(n, max(tick, n.pos), exact)
-		if met == nil || n.pos < met.pos {
-			met = n
+		if s.met == nil || n.pos < s.tick {
+			s.met, s.in, s.tick = n, l, n.pos
 		}
 	}
+}
+
+// settle ends a search that is over with the oldest node it met. ok is false if
+// that node has left its place meanwhile, and the search must start again; the
+// Ref is zero if the node is too young. It takes the lock of one lane.
+func (s *search[T]) settle(pop bool) (r Ref[T], ok bool) {
+	l := s.in
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.met.home.Load() != &l.list || s.met.pos != s.tick {
+		return r, false
+	}
+	l.stats.Cut++
+	if s.tick >= s.before {
+		return r, true
+	}
+	r = s.met.ref()
+	if pop {
+		l.drop(s.met)
+		l.stats.Popped++
+	}
+	return r, true
 }
 
 // refile moves n to the place of the tick in aged.
@@ -134,7 +157,7 @@ func (l *lane[T]) raise(tick int64) {
 
 // take pops nodes touched at limit or before, oldest first, until refs is full,
 // and returns how many. It takes mu.
-func (l *lane[T]) take(refs []Ref[T], limit int64, s *search) (n int) {
+func (l *lane[T]) take(refs []Ref[T], limit int64, s *search[T]) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n < len(refs) {

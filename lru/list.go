@@ -34,7 +34,7 @@ type Stats struct {
 	Removed  uint64 // Remove calls that took a node out
 	Popped   uint64 // nodes handed out by Pop calls
 	Relinked uint64 // nodes met while looking for the oldest that had been touched since, and were filed anew
-	Cut      uint64 // pops that gave up the search for the oldest after Config.Scan nodes
+	Cut      uint64 // searches for the oldest that gave up after Config.Scan nodes
 }
 
 func (s *Stats) add(o Stats) {

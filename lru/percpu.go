@@ -10,17 +10,17 @@ import (
 // Config describes a PerCPU.
 type Config struct {
 	// Lanes is how many lists there are: one for each goroutine or P that
-	// inserts at the same time. At least 1, at most 65536. A lane is 2.4 KiB.
+	// inserts at the same time. At least 1, at most 65536. A lane is 2.3 KiB.
 	Lanes int
 
 	// Scan bounds the work of a pop: so many nodes, for each victim asked for,
 	// may be found touched and filed anew before the pop settles for the oldest
-	// of those it has seen. Stats.Cut counts how often that happens. 0 means
-	// DefaultScan.
+	// of those. Stats.Cut counts how often that happens. 0 means DefaultScan.
 	Scan int
 }
 
-// DefaultScan keeps a lane locked for some 20 microseconds at worst.
+// DefaultScan keeps a lane locked for some tens of microseconds at worst, for
+// each victim.
 const DefaultScan = 1024
 
 // PerCPU is a list and a lock per lane. A touch takes no lock: it raises the
@@ -118,11 +118,12 @@ func (p *PerCPU[T]) PopIdle(before int64) (Ref[T], bool) {
 }
 
 // PopBatch pops the oldest nodes that were touched before the tick given, at
-// most len(refs), and returns how many. Victims come oldest first. The cost is
-// a load per lane and a lock for each run of victims that stand together on one
-// lane, plus a move for each node met that was touched since it was filed.
+// most len(refs), and returns how many; 0 only if there are none, or if
+// Config.Scan ran out before one so old was found. Victims come oldest first. The
+// cost is a load per lane and a lock for each run of victims that stand together
+// on one lane, plus a move for each node met that was touched since it was filed.
 func (p *PerCPU[T]) PopBatch(refs []Ref[T], before int64) (n int) {
-	s := search{before: before, scan: p.scan * int64(len(refs))}
+	s := p.search(before, len(refs))
 	for n < len(refs) {
 		l, others := p.eldest(before)
 		if l == nil {
@@ -130,9 +131,18 @@ func (p *PerCPU[T]) PopBatch(refs []Ref[T], before int64) (n int) {
 		}
 		yield.Point("lru.pop")
 		n += l.take(refs[n:], others, &s)
-		if s.over {
-			break
+		if !s.over {
+			continue
 		}
+		r, ok := s.settle(true)
+		if r.Owner != nil {
+			refs[n] = r
+			n++
+		}
+		if ok || n > 0 {
+			break // what is left is for the next call, which finds it better sorted
+		}
+		s = p.search(before, len(refs))
 	}
 	return n
 }
@@ -140,17 +150,24 @@ func (p *PerCPU[T]) PopBatch(refs []Ref[T], before int64) (n int) {
 // PopOwn takes out the node of one lane that was touched longest ago: the rule
 // of the 2013 patch, in which each CPU has a limit and evicts for itself.
 func (p *PerCPU[T]) PopOwn(lane int) (Ref[T], bool) {
-	var r [1]Ref[T]
-	s := search{before: Any, scan: p.scan}
-	n := p.lane(lane).take(r[:], Any, &s)
-	return r[0], n > 0
+	l := p.lane(lane)
+	for {
+		var r [1]Ref[T]
+		s := p.search(Any, 1)
+		if n := l.take(r[:], Any, &s); n > 0 || !s.over {
+			return r[0], n > 0
+		}
+		if r, ok := s.settle(true); ok {
+			return r, true
+		}
+	}
 }
 
 // Oldest returns the node that was touched longest ago, over all lanes, and
 // leaves it in place; false if all lanes are empty. It costs what PopOldest
 // costs.
 func (p *PerCPU[T]) Oldest() (Ref[T], bool) {
-	s := search{before: Any, scan: p.scan}
+	s := p.search(Any, 1)
 	for {
 		l, others := p.eldest(Any)
 		if l == nil {
@@ -166,7 +183,17 @@ func (p *PerCPU[T]) Oldest() (Ref[T], bool) {
 		if n != nil {
 			return r, true
 		}
+		if s.over {
+			if r, ok := s.settle(false); ok {
+				return r, true
+			}
+			s = p.search(Any, 1)
+		}
 	}
+}
+
+func (p *PerCPU[T]) search(before int64, victims int) search[T] {
+	return search[T]{before: before, scan: p.scan * int64(victims)}
 }
 
 // eldest returns the lane with the smallest bound, nil if none has one before

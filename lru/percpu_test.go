@@ -117,33 +117,68 @@ func TestPerCPUExtremeTicks(t *testing.T) {
 }
 
 // A search that meets only touched nodes gives up after Scan of them, with the
-// oldest of those it saw.
+// oldest of those it saw, whether they stand on one lane or alternate over many.
 func TestPopCutAfterScan(t *testing.T) {
 	const n, scan = 100, 8
-	p := newPerCPU(t, Config{Lanes: 1, Scan: scan})
-	it := newItems(n)
-	for i := range it {
-		p.Insert(0, &it[i].node, int64(i))
+	for _, lanes := range []int{1, 2, 5} {
+		p := newPerCPU(t, Config{Lanes: lanes, Scan: scan})
+		it := newItems(n)
+		for i := range it {
+			p.Insert(i, &it[i].node, int64(i))
+		}
+		for i := range it {
+			p.Touch(&it[i].node, int64(2000-i)) // the later filed, the older
+		}
+		r, ok := p.Oldest()
+		require.True(t, ok)
+		require.Equal(t, scan-1, r.Owner.id, "the oldest of the first 8")
+		require.Equal(t, Stats{Inserted: n, Relinked: scan, Cut: 1}, p.Stats(), "lanes=%d", lanes)
+		r, ok = p.PopOldest()
+		require.True(t, ok)
+		require.Equal(t, 2*scan-1, r.Owner.id, "the oldest of the next 8")
+		require.Equal(t, Stats{Inserted: n, Popped: 1, Relinked: 2 * scan, Cut: 2}, p.Stats())
+
+		_, ok = p.PopIdle(1000)
+		require.False(t, ok, "none is idle, and the search must not run over all of them to say so")
+		require.Equal(t, uint64(3*scan), p.Stats().Relinked)
+		checkPerCPU(t, p, true)
+
+		// The work done is not lost: the next batch has budget for all the rest,
+		// and they come in exact order.
+		refs := make([]Ref[item], n)
+		got := p.PopBatch(refs, Any)
+		require.Equal(t, n-1, got)
+		for i := 1; i < got; i++ {
+			require.LessOrEqual(t, refs[i-1].Tick, refs[i].Tick)
+		}
 	}
-	for i := range it {
-		p.Touch(&it[i].node, int64(2000-i)) // the later filed, the older
+	p := newPerCPU(t, Config{Lanes: 2, Scan: scan})
+	for i, it := range newItems(n) {
+		p.Insert(1, &it.node, int64(i))
+		p.Touch(&it.node, int64(2000-i))
 	}
-	r, ok := p.PopOldest()
+	r, ok := p.PopOwn(1)
 	require.True(t, ok)
-	require.Equal(t, scan-1, r.Owner.id, "the oldest of the first 8")
-	require.Equal(t, Stats{Inserted: n, Popped: 1, Relinked: scan, Cut: 1}, p.Stats())
+	require.Equal(t, scan-1, r.Owner.id)
+}
 
-	_, ok = p.PopIdle(1000)
-	require.False(t, ok, "none is idle, and the search must not run over all of them to say so")
-	require.Equal(t, uint64(2*scan), p.Stats().Relinked)
-	checkPerCPU(t, p, true)
-
-	// The work done is not lost: after enough pops the rest come in exact order.
-	refs := make([]Ref[item], n)
-	got := p.PopBatch(refs, Any) // budget 8 for each of 100
-	require.Equal(t, n-1, got)
-	for i := 1; i < got; i++ {
-		require.LessOrEqual(t, refs[i-1].Tick, refs[i].Tick)
+// However small the budget, a pop from a list that holds something pops.
+func TestPopWithTinyScanNeverComesBackEmpty(t *testing.T) {
+	p := newPerCPU(t, Config{Lanes: 3, Scan: 1})
+	it := newItems(60)
+	for i := range it {
+		p.Insert(i, &it[i].node, int64(i))
+	}
+	for left := len(it); left > 0; {
+		for i := range it {
+			p.Touch(&it[i].node, int64(1000-10*left+i)) // a storm between any two pops
+		}
+		refs := make([]Ref[item], 1+left%3)
+		n := p.PopBatch(refs, Any)
+		require.Positive(t, n)
+		left -= n
+		require.Equal(t, left, p.Len())
+		checkPerCPU(t, p, true)
 	}
 }
 
