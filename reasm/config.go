@@ -65,9 +65,10 @@ type Config struct {
 	Limits Limits
 	Mode   Mode
 
-	// Timeout4 and Timeout6 are how long a datagram may take from its first
-	// fragment; nothing refreshes them. 0 expires it at the next Step.
-	Timeout4, Timeout6 time.Duration
+	// Timeout4, Timeout6 and TimeoutLoWPAN are how long a datagram may take from its
+	// first fragment; nothing refreshes them. 0 expires it at the next Step. RFC
+	// 4944 allows 60 s at most.
+	Timeout4, Timeout6, TimeoutLoWPAN time.Duration
 	// MaxAge is the age past which a queue is not joined: the newcomer starts a
 	// new datagram in its place. It keeps a reused identification from splicing
 	// two datagrams (RFC 4963), also when Step is late. 0 means no such cap.
@@ -103,13 +104,14 @@ type Config struct {
 // recorded from that kernel pass under it.
 func LinuxConfig() Config {
 	return Config{
-		Lanes:    1,
-		Limits:   Limits{High: 4 << 20, Low: 3 << 20},
-		Timeout4: 30 * time.Second,
-		Timeout6: 60 * time.Second,
-		MaxDist:  64,
-		Headroom: defaultHeadroom,
-		Quirks:   linuxQuirks,
+		Lanes:         1,
+		Limits:        Limits{High: 4 << 20, Low: 3 << 20},
+		Timeout4:      30 * time.Second,
+		Timeout6:      60 * time.Second,
+		TimeoutLoWPAN: 60 * time.Second,
+		MaxDist:       64,
+		Headroom:      defaultHeadroom,
+		Quirks:        linuxQuirks,
 	}
 }
 
@@ -151,7 +153,7 @@ func (c *Config) validate() error {
 	for _, d := range []struct {
 		name string
 		v    time.Duration
-	}{{"Timeout4", c.Timeout4}, {"Timeout6", c.Timeout6}, {"MaxAge", c.MaxAge}} {
+	}{{"Timeout4", c.Timeout4}, {"Timeout6", c.Timeout6}, {"TimeoutLoWPAN", c.TimeoutLoWPAN}, {"MaxAge", c.MaxAge}} {
 		if d.v < 0 {
 			return fmt.Errorf("reasm: %s is negative: %v", d.name, d.v)
 		}

@@ -18,15 +18,17 @@ type Datagram struct {
 func (d *Datagram) Key() Key { return d.q.key.public() }
 
 // Len returns the length of the whole packet in bytes.
-func (d *Datagram) Len() int { return len(d.hdr) + int(d.q.end) }
+func (d *Datagram) Len() int { return len(d.hdr) + int(d.q.end-int32(d.q.lead)) }
 
 // Header returns the IP header, in IPv6 with the extension headers that stood
 // before the Fragment header. It says what the fragment at offset 0 said, but
-// for the total length, the fragment fields, ECN, DF and the checksum.
+// for the total length, the fragment fields, ECN, DF and the checksum. In 6LoWPAN
+// it is what the first fragment decompresses to: the IPv6 header, and the UDP
+// header behind it if that was compressed.
 func (d *Datagram) Header() []byte { return d.hdr }
 
 // MaxFragment returns the length of the largest fragment, header included: a
-// router must not send larger ones on (RE-L13).
+// router must not send larger ones on (RE-L13). In 6LoWPAN it is a frame.
 func (d *Datagram) MaxFragment() int { return d.size }
 
 // Fragments returns how many fragments it was made of.
@@ -45,7 +47,7 @@ func (d *Datagram) Segments() iter.Seq[[]byte] {
 		}
 		if d.q.buf != nil {
 			front := d.q.host.buffers.front
-			yield(d.q.buf.b[front : front+int(d.q.end)])
+			yield(d.q.buf.b[front+int(d.q.lead) : front+int(d.q.end)])
 			return
 		}
 		for _, b := range d.q.bufs {
@@ -73,7 +75,7 @@ func (d *Datagram) Bytes() []byte { return d.Prepend(0) }
 // IPv6 extension headers are not absurdly long); else it allocates a copy.
 func (d *Datagram) Prepend(n int) []byte {
 	front := d.q.host.buffers.front
-	if at := front - len(d.hdr) - n; d.q.buf != nil && at >= 0 {
+	if at := front + int(d.q.lead) - len(d.hdr) - n; d.q.buf != nil && at >= 0 {
 		return d.q.buf.b[at : front+int(d.q.end)]
 	}
 	return d.AppendTo(make([]byte, n, n+d.Len()))
@@ -102,10 +104,13 @@ func (q *queue) deliver() *Datagram {
 	d := &q.dgram
 	d.q = q
 	d.hdr, d.size = q.build()
-	if front := h.buffers.front; q.buf != nil && len(d.hdr) <= front {
-		d.hdr = q.buf.b[front-copy(q.buf.b[front-len(d.hdr):], d.hdr) : front]
+	if at := h.buffers.front + int(q.lead) - len(d.hdr); q.buf != nil && at >= 0 {
+		d.hdr = q.buf.b[at : at+copy(q.buf.b[at:], d.hdr)]
 	}
 	q.sort()
+	if q.unsummed {
+		d.sumUDP()
+	}
 	q.state = delivered
 	return d
 }
@@ -145,7 +150,10 @@ func (q *queue) judgeComplete() Verdict {
 func (q *queue) build() (hdr []byte, size int) {
 	or, _ := ecnResult(q.ecns)
 	hdr, size = q.hdr, int(q.maxSize)
-	if q.key.Family() == IPv6 {
+	switch q.key.Family() {
+	case LoWPAN:
+		return hdr, size // it was made from the datagram's size
+	case IPv6:
 		at := len(hdr) - fragHeader
 		hdr[q.nextHdrAt] = hdr[at]
 		hdr = hdr[:at]

@@ -1,5 +1,5 @@
-// Package reasm puts IP datagrams back together from their fragments, under a
-// memory limit, several ways.
+// Package reasm puts IP datagrams back together from their fragments, those of
+// IPv4, IPv6 and 6LoWPAN, under a memory limit, several ways.
 //
 // An IP fragment cache holds half-received datagrams. The question it answers
 // is who is dropped when memory runs out, who does the dropping, and what that
@@ -33,7 +33,8 @@
 //	Q3  A datagram is delivered at most once, with exactly the bytes of the first
 //	    copy of each of its fragments.
 //	Q4  Which fragments are duplicates, overlaps or bad ends is what Linux 6.18
-//	    says, in every order of arrival, for every design.
+//	    says, in every order of arrival, for every design; in 6LoWPAN it is what
+//	    RFC 4944 says.
 //	Q5  Exactly one of completion, expiry, eviction, restart, a killing fragment
 //	    and Close retires a queue; the others find it gone.
 //	Q6  A queue is not joined at or after its deadline, nor past MaxAge, however
@@ -52,13 +53,13 @@
 //
 // # How
 //
-// fragment.go parses; holes.go knows which bytes are held; queue.go is one
-// datagram; datagram.go is what comes out. cache.go and lane.go are the shared
-// frame: find the queue, judge the fragment, retire. The design_*.go files
+// The fragment*.go files parse; holes.go knows which bytes are held; queue.go is
+// one datagram; datagram.go is what comes out. cache.go and lane.go are the
+// shared frame: find the queue, judge the fragment, retire. The design_*.go files
 // choose index, charge, victim and evictor, and are listed in designs.go.
 //
 // # From
 //
-// RFC 791, 815, 2460/8200, 3168, 4963, 5722, 6946, 7112; answers recorded from
-// Linux 6.18; the netdev mails named in each design.
+// RFC 791, 815, 2460/8200, 3168, 4944, 4963, 5722, 6282, 6946, 7112; answers
+// recorded from Linux 6.18; the netdev mails named in each design.
 package reasm

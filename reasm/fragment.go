@@ -2,7 +2,7 @@ package reasm
 
 import "encoding/binary"
 
-// Fragment is one IP packet as a Parser understood it. It refers to the packet
+// Fragment is one IP packet, or 6LoWPAN frame, as a Parser understood it. It refers to the packet
 // and copies nothing, so one Fragment can be reused for every packet.
 type Fragment struct {
 	Key    Key
@@ -19,7 +19,10 @@ type Fragment struct {
 	// is none. Lane.Add counts such a packet and touches no state.
 	Verdict Verdict
 
-	nextHeaderAt uint32 // IPv6: where the byte stands that says "Fragment header follows"
+	// nextHeaderAt is where the byte stands that says what follows: in IPv6 that a
+	// Fragment header does, in 6LoWPAN how the datagram starts.
+	nextHeaderAt uint32
+	lead         uint32 // 6LoWPAN: how much of the datagram the headers stand for
 	problem      Problem
 	hasProblem   bool
 }
@@ -41,7 +44,7 @@ func (f *Fragment) udpLength() uint32 {
 }
 
 // end returns the offset behind the last payload byte.
-func (f *Fragment) end() uint32 { return f.Offset + uint32(len(f.Packet)) - f.HeaderLen }
+func (f *Fragment) end() uint32 { return f.Offset + f.lead + uint32(len(f.Packet)) - f.HeaderLen }
 
 // Parser turns packets into fragments. The zero value is ready, and trusts
 // checksums.
@@ -100,7 +103,7 @@ func (p Parser) ipv4(b []byte, domain uint64, f *Fragment) Verdict {
 	}
 	word := binary.BigEndian.Uint16(b[6:])
 	f.Packet = b[:total]
-	f.HeaderLen = uint32(hdr)
+	f.HeaderLen, f.lead = uint32(hdr), 0
 	f.Offset = uint32(word&ipv4OffMask) * 8
 	f.More = word&ipv4MF != 0
 	f.DF = word&ipv4DF != 0

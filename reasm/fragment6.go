@@ -65,7 +65,7 @@ func (f *Fragment) ipv6(b []byte, domain uint64) Verdict {
 		return NoRoom
 	}
 	word := binary.BigEndian.Uint16(b[at+fragOffsetAt:])
-	f.HeaderLen = uint32(at + fragHeader)
+	f.HeaderLen, f.lead = uint32(at+fragHeader), 0
 	f.nextHeaderAt = uint32(prev)
 	f.Offset = uint32(word &^ 7)
 	f.More = word&1 != 0

@@ -26,12 +26,15 @@ import (
 //	H2. bytes is the sum of the lengths of all runs.
 //	H3. Every run but the highest starts and ends at a multiple of 8.
 //	H4. bits, if set, holds every lower run, and then n is 0.
+//	H5. links is set in 6LoWPAN and holds every run, none of which ever joins; then
+//	    n is 0 and bits is nil.
 type holes struct {
 	lastOff, top uint32
 	bytes        uint32
 	n            uint32
 	low          [inlineRuns]run
 	bits         *unitMap
+	links        *linkMap
 }
 
 // inlineRuns is how many lower runs fit without the bitmaps: enough for the
@@ -59,6 +62,8 @@ func (h *holes) classify(off, end uint32) fit {
 			return overlaps
 		}
 		return fits
+	case h.links != nil:
+		return h.links.classify(off/unit, units(end))
 	case off >= h.lastOff:
 		return duplicate
 	case end > h.lastOff:
@@ -119,7 +124,11 @@ func (h *holes) reset() {
 		h.bits.clear(h.top / unit)
 		unitMaps.Put(h.bits)
 	}
-	h.lastOff, h.top, h.bytes, h.n, h.bits = 0, 0, 0, 0, nil
+	if h.links != nil {
+		*h.links = linkMap{}
+		linkMaps.Put(h.links)
+	}
+	h.lastOff, h.top, h.bytes, h.n, h.bits, h.links = 0, 0, 0, 0, nil, nil
 }
 
 // contiguous reports whether the bytes held are the first ones, without a gap.
@@ -127,6 +136,9 @@ func (h *holes) contiguous() bool { return h.bytes == h.top }
 
 // runs returns all runs in order of offset. For people and tests: it allocates.
 func (h *holes) runs() []run {
+	if h.links != nil {
+		return h.links.appendRuns(nil, h.top)
+	}
 	rs := slices.Clone(h.low[:h.n])
 	if h.bits != nil {
 		rs = h.bits.appendRuns(rs, h.lastOff/unit)

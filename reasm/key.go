@@ -12,7 +12,8 @@ import (
 //
 // It is six words without padding, so it can be hashed and compared as memory.
 // IPv4 addresses stand in the low words, the high ones being 0. IPv4 includes
-// the protocol (RFC 791), IPv6 does not (RFC 8200): there Proto is 0.
+// the protocol (RFC 791), IPv6 does not (RFC 8200): there Proto is 0. In 6LoWPAN
+// the high words tell how long the link addresses in the low ones are.
 //
 // Domain is the caller's: whatever keeps two equal addresses apart (VRF, VLAN
 // stack, tunnel, conntrack zone, receiving hook). Link-local and multicast IPv6
@@ -78,8 +79,8 @@ func (k *Key) Family() Family { return Family(k.tag >> 40) }
 // Proto returns the protocol of an IPv4 datagram, 0 otherwise.
 func (k *Key) Proto() uint8 { return uint8(k.tag >> 32) }
 
-// ID returns the identification: 16 bits in IPv4, 32 in IPv6, the tag and size
-// in 6LoWPAN.
+// ID returns the identification: 16 bits in IPv4, 32 in IPv6, size<<16 | tag in
+// 6LoWPAN.
 func (k *Key) ID() uint32 { return uint32(k.tag) }
 
 // Src returns the source address; the zero Addr for 6LoWPAN.
@@ -103,9 +104,14 @@ func addr(fam Family, hi, lo uint64) netip.Addr {
 
 // String prints the key for people: "10.0.0.1 > 10.0.0.2 id 7 proto 17".
 func (k *Key) String() string {
-	s := fmt.Sprintf("%v > %v id %d", k.Src(), k.Dst(), k.ID())
-	if k.Family() == IPv4 {
-		s += fmt.Sprintf(" proto %d", k.Proto())
+	var s string
+	switch k.Family() {
+	case LoWPAN:
+		s = fmt.Sprintf("%v > %v tag %d size %d", k.LinkSrc(), k.LinkDst(), uint16(k.ID()), k.linkSize())
+	case IPv4:
+		s = fmt.Sprintf("%v > %v id %d proto %d", k.Src(), k.Dst(), k.ID(), k.Proto())
+	default:
+		s = fmt.Sprintf("%v > %v id %d", k.Src(), k.Dst(), k.ID())
 	}
 	if k.Domain != 0 {
 		s += fmt.Sprintf(" domain %#x", k.Domain)

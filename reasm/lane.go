@@ -136,7 +136,7 @@ func (l *lane) takeRun(q *queue, fs []Fragment, rs []Result) (n int) {
 func (l *lane) admit(f *Fragment, r *Result) *queue {
 	if f.Verdict != Held {
 		r.Verdict, r.HasProblem, r.Problem = f.Verdict, f.hasProblem, f.problem
-		if !l.c.cfg.Quirks.EmptyQueue6 || f.Verdict != BadLength && f.Verdict != OffsetTooLarge {
+		if !l.c.cfg.Quirks.EmptyQueue6 || !f.hasProblem || f.Verdict != BadLength && f.Verdict != OffsetTooLarge {
 			return nil
 		}
 		return l.emptyQueue(f, r)
@@ -226,7 +226,7 @@ func (l *lane) dropStale(q *queue) {
 func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	c := l.c
 	switch {
-	case len(f.Payload()) == 0:
+	case f.end() == f.Offset:
 		r.Verdict = ZeroLength // it would discard the queue it makes
 		if c.host.peers != nil {
 			c.host.peers.saw(f.Key.peer())
@@ -286,16 +286,24 @@ func (l *lane) unmake(q *queue) *queue {
 func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	c := l.c
 	if c.cfg.MaxDist > 0 && q.peer != nil && f.Key.Family() == IPv4 && q.step() > uint32(c.cfg.MaxDist) && q.fragments > 0 {
-		l.restart(q)
+		l.restart(q, evTooFar)
 		r.Restarted = true
 	}
 	if r.Verdict = q.judge(f, &c.cfg.Quirks); r.Verdict != Held {
-		if r.Verdict.killed() {
+		switch {
+		case r.Verdict == Overlap && f.Key.Family() == LoWPAN:
+			// RFC 4944 5.3: what was held is discarded, and a fresh reassembly starts
+			// with the newcomer.
+			l.restart(q, evConflict)
+			r.Verdict, r.Restarted = Held, true
+		case r.Verdict.killed():
 			l.retire(q, numEvents, l.now)
+			return 0
+		default:
+			return 0
 		}
-		return 0
 	}
-	tookMap := q.note(f, l.now, &c.cfg.Quirks)
+	maps := q.note(f, l.now, &c.cfg.Quirks)
 	if c.cfg.Mode == Borrow {
 		pinned = q.keep(f)
 	} else {
@@ -304,9 +312,7 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	if fn := c.cfg.Charge.Fragment; fn != nil {
 		return fn(f)
 	}
-	if tookMap {
-		pinned += unitMapBytes
-	}
+	pinned += maps
 	if f.Offset == 0 && len(q.hdr) > len(q.hdrBuf) {
 		pinned += int64(cap(q.hdr))
 	}
@@ -356,10 +362,10 @@ func (l *lane) finish(q *queue, r *Result) {
 }
 
 // restart empties q and gives it a new life with the fragment at hand, as Linux
-// does when max_dist is passed.
-func (l *lane) restart(q *queue) {
+// does when max_dist is passed (evTooFar), and 6LoWPAN at a conflict (evConflict).
+func (l *lane) restart(q *queue, ev event) {
 	c := l.c
-	l.count.event(evTooFar, 1)
+	l.count.event(ev, 1)
 	c.charge(q, q.base-q.charged)
 	// What it held leaves in a queue of its own, to be freed without the lock.
 	old := l.h.take()
@@ -369,7 +375,7 @@ func (l *lane) restart(q *queue) {
 	l.retired = append(l.retired, retired{q: old})
 	size, df := q.maxSize, q.maxDF
 	q.forget()
-	if c.cfg.Quirks.SizesSurviveRestart {
+	if ev == evTooFar && c.cfg.Quirks.SizesSurviveRestart {
 		q.maxSize, q.maxDF = size, df
 	}
 	q.created = l.now
@@ -451,10 +457,13 @@ func (l *lane) settle() {
 }
 
 func (c *cache) timeout(fam Family) int64 {
-	if fam == IPv4 {
+	switch fam {
+	case IPv4:
 		return int64(c.cfg.Timeout4)
+	case IPv6:
+		return int64(c.cfg.Timeout6)
 	}
-	return int64(c.cfg.Timeout6)
+	return int64(c.cfg.TimeoutLoWPAN)
 }
 
 // later is now + d, or the end of time.

@@ -45,20 +45,22 @@ type queue struct {
 	end       int32  // payload length of the datagram, -1 while not known
 	maxSize   uint32 // largest fragment, header included
 	maxDF     uint32 // largest with DF
-	firstLen  uint32 // payload of the fragment at offset 0
+	firstLen  uint32 // bytes of the datagram in the fragment at offset 0
 	announced uint32 // length that its UDP header announces; 0 if it has none
 	nextHdrAt uint32 // of the fragment at offset 0, IPv6
 	fragments uint32
 	ecns      uint8 // bit n: ECN codepoint n was seen
 	sorting   order // how bufs lie
+	unsummed  bool  // 6LoWPAN: the UDP checksum is still to be computed
 	base      int64 // what the queue was charged before its first fragment
 	charged   int64
 	peer      *peer  // nil unless the cache counts peers
 	rid       uint32 // peer's fragment count at our last fragment
 
-	hdr    []byte  // the first fragment's headers as they arrived; backed by hdrBuf if short
+	hdr    []byte  // the first fragment's headers, as they arrived or decompressed; backed by hdrBuf if short
 	buf    *buffer // Copy: the datagram from offset 0, prefix bytes of it
 	prefix uint32
+	lead   uint32   // 6LoWPAN: bytes from offset 0 that stand in hdr, not in buf or bufs
 	cells  []cell   // Copy: fragments beyond the prefix
 	bufs   []Buffer // Borrow: all fragments
 
@@ -138,9 +140,9 @@ func (q *queue) judge(f *Fragment, quirks *Quirks) Verdict {
 	return Held
 }
 
-// note records a fragment that fits, all but its bytes. It reports whether the
-// holes took their bitmaps.
-func (q *queue) note(f *Fragment, now int64, quirks *Quirks) (tookMap bool) {
+// note records a fragment that fits, all but its bytes. It returns what the holes
+// newly pin in bitmaps.
+func (q *queue) note(f *Fragment, now int64, quirks *Quirks) (pinned int64) {
 	size := uint32(len(f.Packet))
 	q.last = now
 	q.fragments++
@@ -153,12 +155,18 @@ func (q *queue) note(f *Fragment, now int64, quirks *Quirks) (tookMap bool) {
 	if f.DF {
 		q.maxDF = max(q.maxDF, size)
 	}
+	if f.Key.Family() == LoWPAN {
+		return q.noteLink(f)
+	}
 	if f.Offset == 0 {
 		q.hdr = append(q.hdrBuf[:0], f.Packet[:f.HeaderLen]...)
 		q.firstLen = f.end()
 		q.nextHdrAt = f.nextHeaderAt
 	}
-	return q.holes.add(f.Offset, f.end())
+	if q.holes.add(f.Offset, f.end()) {
+		return unitMapBytes
+	}
+	return 0
 }
 
 // complete reports whether every byte up to the known end is held.
@@ -188,9 +196,10 @@ func (q *queue) copyIn(f *Fragment, pool *bufferPool, guess int) (pinned int64) 
 		q.cells = append(q.cells, c)
 		return c.pins()
 	}
-	pinned = q.grow(int(q.prefix)+len(data), guess, pool)
-	copy(q.buf.b[pool.front+int(q.prefix):], data)
-	q.prefix += uint32(len(data))
+	at := q.prefix + f.lead
+	pinned = q.grow(int(at)+len(data), guess, pool)
+	copy(q.buf.b[pool.front+int(at):], data)
+	q.prefix = at + uint32(len(data))
 	return pinned
 }
 
@@ -265,27 +274,32 @@ func (q *queue) forget() {
 	q.end = -1
 	q.maxSize, q.maxDF, q.firstLen, q.announced, q.nextHdrAt = 0, 0, 0, 0, 0
 	q.fragments, q.ecns, q.sorting = 0, 0, 0
-	q.hdr, q.prefix = nil, 0
+	q.hdr, q.prefix, q.lead, q.unsummed = nil, 0, 0, false
 }
 
-// firstPacket returns the fragment at offset 0 as it arrived, nil if it is not
-// held. Only for a retired queue that has not been freed.
+// firstPacket returns the fragment at offset 0 as it arrived, in 6LoWPAN what it
+// decompresses to, nil if it is not held. Only for a retired queue that has not
+// been freed.
 func (q *queue) firstPacket() []byte {
 	if len(q.hdr) == 0 {
 		return nil
 	}
 	for _, b := range q.bufs {
-		if b.off == 0 {
+		switch {
+		case b.off == 0 && q.lead > 0:
+			return append(slices.Clip(q.hdr), b.Packet[b.payload:]...)
+		case b.off == 0:
 			return b.Packet
 		}
 	}
-	front := q.host.buffers.front
-	data := q.buf.b[front : front+int(q.firstLen)]
-	if len(q.hdr) > front {
-		return append(slices.Clip(q.hdr), data...)
+	end := q.host.buffers.front + int(q.firstLen)
+	data := q.host.buffers.front + int(q.lead)
+	at := data - len(q.hdr)
+	if at < 0 {
+		return append(slices.Clip(q.hdr), q.buf.b[data:end]...)
 	}
-	copy(q.buf.b[front-len(q.hdr):], q.hdr)
-	return q.buf.b[front-len(q.hdr) : front+int(q.firstLen)]
+	copy(q.buf.b[at:], q.hdr)
+	return q.buf.b[at:end]
 }
 
 // info describes the queue for Walk.

@@ -11,11 +11,12 @@ type Stats struct {
 
 	// Datagrams that were given up, by cause, not counting those that a verdict
 	// discarded.
-	Expired uint64 // ran out of time
-	Evicted uint64 // made room
-	TooFar  uint64 // restarted by max_dist
-	TooOld  uint64 // restarted by MaxAge
-	Flushed uint64 // dropped by Close
+	Expired   uint64 // ran out of time
+	Evicted   uint64 // made room
+	TooFar    uint64 // restarted by max_dist
+	TooOld    uint64 // restarted by MaxAge
+	Conflicts uint64 // restarted by an overlap, in 6LoWPAN
+	Flushed   uint64 // dropped by Close
 
 	// Of the design's worker, which a host's namespaces share.
 	Steps     uint64 // buckets or queues it looked at
@@ -52,7 +53,7 @@ func (s *Stats) Linux() LinuxStats {
 		ReasmReqds: s.Fragments(),
 		ReasmOKs:   v[Complete] + v[Atomic],
 		ReasmFails: v[Refused] + v[Closed] + v[Overlap] + v[BadEnd] + v[ZeroLength] + v[TooLong] + v[BadECN] +
-			s.Expired + s.Evicted + s.TooFar + s.TooOld,
+			s.Expired + s.Evicted + s.TooFar + s.TooOld + s.Conflicts,
 		ReasmTimeout:  s.Expired,
 		ReasmOverlaps: v[Overlap],
 	}
@@ -66,6 +67,7 @@ const (
 	evEvicted
 	evTooFar
 	evTooOld
+	evConflict
 	evFlushed
 	evMade    // queues that entered the table
 	evRetired // queues that left it
@@ -97,7 +99,7 @@ func (c *counters) addTo(s *Stats) {
 	for v := range c.verdicts {
 		s.Verdicts[v] += c.verdicts[v].Load()
 	}
-	for e, sum := range [...]*uint64{&s.Expired, &s.Evicted, &s.TooFar, &s.TooOld, &s.Flushed} {
+	for e, sum := range [...]*uint64{&s.Expired, &s.Evicted, &s.TooFar, &s.TooOld, &s.Conflicts, &s.Flushed} {
 		*sum += c.events[e].Load()
 	}
 	s.Queues += int(c.events[evMade].Load()) - int(c.events[evRetired].Load())

@@ -17,8 +17,9 @@ const (
 	// (RFC 6946). It never meets a queue; deliver the packet as it is.
 	Atomic
 
-	// Duplicate: every byte of it stands in one run that is held. Ignored; the
-	// contents are not compared, the first copy stays.
+	// Duplicate: every byte of it stands in one run that is held; in 6LoWPAN it is
+	// exactly one fragment that is held. Ignored; the contents are not compared, the
+	// first copy stays.
 	Duplicate
 
 	// Refused: the limit was reached and the design gave nothing up for it.
@@ -27,7 +28,8 @@ const (
 	Closed
 
 	// Overlap: it covers bytes that are held, but is no duplicate. The whole
-	// datagram was discarded (RFC 5722, RFC 8200; Linux does the same for IPv4).
+	// datagram was discarded (RFC 5722, RFC 8200; Linux does the same for IPv4). In
+	// 6LoWPAN such a fragment is Held, and Result.Restarted set.
 	Overlap
 	// BadEnd: a second end of the datagram, or data beyond its end. Discarded.
 	BadEnd
@@ -40,21 +42,28 @@ const (
 	BadECN
 
 	// BadLength: an IPv6 fragment that is not the last, and not a multiple of 8
-	// bytes long. Only the fragment is refused, with a parameter problem.
+	// bytes long. Only the fragment is refused, with a parameter problem. Also in
+	// 6LoWPAN, with no problem to answer; there an empty fragment too.
 	BadLength
 	// OffsetTooLarge: an IPv6 fragment that reaches beyond 65535 bytes. Only the
-	// fragment is refused, with a parameter problem.
+	// fragment is refused, with a parameter problem. In 6LoWPAN one that reaches
+	// beyond its datagram, with none.
 	OffsetTooLarge
 	// ShortChain: an IPv6 first fragment without its whole header chain (RFC 7112,
-	// RFC 8200). Only the fragment is refused, with a parameter problem.
+	// RFC 8200). Only the fragment is refused, with a parameter problem. In 6LoWPAN
+	// one without the whole IPv6 header, with none.
 	ShortChain
 	// NoRoom: an IPv6 packet whose payload length is 0 or leaves no room for its
 	// Fragment header. Refused with a parameter problem.
 	NoRoom
+	// Unsupported: a 6LoWPAN first fragment whose header is compressed in a way that
+	// this package does not undo; see Parser.LoWPAN. Only the fragment is refused.
+	Unsupported
 
 	// Truncated: the packet is shorter than its header says.
 	Truncated
-	// BadHeader: not an IP header (version, IHL, total length below the header).
+	// BadHeader: not an IP header (version, IHL, total length below the header), or a
+	// 6LoWPAN header that contradicts itself.
 	BadHeader
 	// BadChecksum: the IPv4 header checksum is wrong, and the parser verifies it.
 	BadChecksum
@@ -64,7 +73,8 @@ const (
 
 var verdictNames = [numVerdicts]string{
 	"held", "complete", "whole", "atomic", "duplicate", "refused", "closed", "overlap", "bad-end", "zero-length",
-	"too-long", "bad-ecn", "bad-length", "offset-too-large", "short-chain", "no-room", "truncated", "bad-header", "bad-checksum",
+	"too-long", "bad-ecn", "bad-length", "offset-too-large", "short-chain", "no-room", "unsupported", "truncated",
+	"bad-header", "bad-checksum",
 }
 
 // String returns the verdict in lower case, words joined by hyphens.
@@ -96,7 +106,8 @@ type Problem struct {
 type Result struct {
 	Verdict Verdict
 	// Restarted: the datagram's earlier fragments were dropped first, as too far
-	// away (max_dist), too old (MaxAge) or past their timeout.
+	// away (max_dist), too old (MaxAge), past their timeout, or in conflict with it
+	// (6LoWPAN).
 	Restarted bool
 	// HasProblem: Problem must be answered, unless the packet was multicast.
 	HasProblem bool
