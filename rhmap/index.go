@@ -3,8 +3,8 @@ package rhmap
 // index is a core whose entries have keys of type K: the part of Map and Table
 // that hashes.
 type index[K comparable] struct {
+	hasher Hasher[K] // immutable; on the line of cur
 	core
-	hasher Hasher[K]
 }
 
 // setup makes the index ready, but for core.hash.
@@ -15,7 +15,8 @@ func (x *index[K]) setup(h Hasher[K], lim limits, capacity int) {
 	x.init(lim, capacity)
 }
 
-// look returns the head of the chain of *k for reading, with its meta word. b is
+// look returns the head of the chain of *k for reading, with its meta word. v was
+// current at an instant of this call's caller, and h is the hash of *k there. b is
 // nil when the chain is empty because nothing was ever written near it.
 //
 // A chain that has been retired is left once, and the second one is read
@@ -23,28 +24,21 @@ func (x *index[K]) setup(h Hasher[K], lim limits, capacity int) {
 // call: its version could be left only after the first one was, which was
 // current when the call began. So what it shows, less what has been marked dead
 // since, was true at an instant of this call.
-func (x *index[K]) look(k *K) (v *version, h uint64, b *bucket, m uint64) {
-	v = x.cur.Load()
-	h = x.hasher.sum(&v.hashKey, k)
-	b = v.bucket(h)
+func (x *index[K]) look(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
+	b := v.bucket(h)
 	if b == nil {
 		return v, h, nil, 0
 	}
 	// ACQUIRE moved.
-	m = b.meta.Load()
-	if m&gone != 0 {
-		return x.lookAfter(v, h, k)
+	m := b.meta.Load()
+	if m&gone == 0 {
+		return v, h, b, m
 	}
-	return v, h, b, m
-}
-
-func (x *index[K]) lookAfter(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
 	nv := x.after(v)
 	if nv.ep != v.ep {
 		h = x.hasher.sum(&nv.hashKey, k)
 	}
-	b := nv.bucket(h)
-	if b == nil {
+	if b = nv.bucket(h); b == nil {
 		return nv, h, nil, 0
 	}
 	return nv, h, b, b.meta.Load()

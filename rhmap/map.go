@@ -2,6 +2,7 @@ package rhmap
 
 import (
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -57,28 +58,49 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) { return m.LoadPtr(&key) }
 // field, and a hash that reads it at once waits for those stores: 17 ns on
 // current CPUs.
 func (m *Map[K, V]) LoadPtr(key *K) (value V, ok bool) {
-	if m.cur.Load() == nil {
+	v := m.cur.Load()
+	if v == nil {
 		return value, false
 	}
-	v, h, b, meta := m.look(key)
-	if b == nil {
-		return value, false
+	var h uint64
+	if m.hasher.kind == hashBytes { // spares a call
+		h = maphash.Bytes(v.seed, memory(key))
+	} else {
+		h = m.hasher.sum(&v.hashKey, key)
 	}
-	if p := m.scan(v, b, meta, h, key); p != nil {
+	// The first candidate is nearly always the one; all else is search's.
+	if b := v.bucket(h); b != nil {
+		meta := b.meta.Load()
+		if x := match(meta, tagOf(h)); x != 0 && meta&gone == 0 {
+			if e := (*entry[K])(b.entry(first(x))); e != nil && e.key == *key {
+				if p := atomic.LoadPointer(&e.val); p != nil {
+					return m.value(p), true
+				}
+			}
+		}
+	}
+	if p := m.search(v, h, key); p != nil {
 		return m.value(p), true
 	}
 	return value, false
+}
+
+// search looks for a key whose hash in v, which was current, is h.
+func (m *Map[K, V]) search(v *version, h uint64, k *K) (p unsafe.Pointer) {
+	v, h, b, meta := m.look(v, h, k)
+	if b == nil {
+		return nil
+	}
+	return m.scan(v, b, meta, h, k)
 }
 
 // peek looks for key, so that what a write needs can be allocated before it takes
 // the lock, and what changes nothing need not take it.
 func (m *Map[K, V]) peek(key *K) (v *version, h uint64, p unsafe.Pointer) {
 	m.ready()
-	v, h, b, meta := m.look(key)
-	if b != nil {
-		p = m.scan(v, b, meta, h, key)
-	}
-	return v, h, p
+	v = m.cur.Load()
+	h = m.hasher.sum(&v.hashKey, key)
+	return v, h, m.search(v, h, key)
 }
 
 // Store sets the value of key.

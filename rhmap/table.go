@@ -2,6 +2,7 @@ package rhmap
 
 import (
 	"fmt"
+	"hash/maphash"
 	"sync/atomic"
 	"unsafe"
 
@@ -15,9 +16,9 @@ import (
 // All methods may be called by any number of goroutines. A Table must not be
 // copied.
 type Table[K Words, N any] struct {
-	index[K]
 	off uintptr // of the Node in N; immutable
 	id  uint64  // names the table in the top 16 bits of gen; immutable
+	index[K]
 }
 
 // Config configures a Table or a Map. The zero Config is a good one.
@@ -73,7 +74,30 @@ func (t *Table[K, N]) object(n *Node[K]) *N {
 // wait-free and writes nothing. By the time it returns the element may have been
 // removed: lock the object, and ask Live.
 func (t *Table[K, N]) Lookup(k *K) Ref[N] {
-	v, h, b, m := t.look(k)
+	v := t.cur.Load()
+	var h uint64
+	if t.hasher.kind == hashBytes { // spares a call
+		h = maphash.Bytes(v.seed, memory(k))
+	} else {
+		h = t.hasher.sum(&v.hashKey, k)
+	}
+	// The first candidate is nearly always the one; all else is search's.
+	if b := v.bucket(h); b != nil {
+		m := b.meta.Load()
+		if x := match(m, tagOf(h)); x != 0 && m&gone == 0 {
+			if n := (*Node[K])(b.entry(first(x))); n != nil {
+				if gen := n.gen.Load(); gen&1 == 1 && differ(&n.key, k) == 0 && n.gen.Load() == gen {
+					return Ref[N]{(*N)(unsafe.Pointer(uintptr(unsafe.Pointer(n)) - t.off)), gen}
+				}
+			}
+		}
+	}
+	return t.search(v, h, k)
+}
+
+// search is Lookup for a key whose hash in v, which was current, is h.
+func (t *Table[K, N]) search(v *version, h uint64, k *K) Ref[N] {
+	v, h, b, m := t.look(v, h, k)
 	if b == nil {
 		return Ref[N]{}
 	}
@@ -114,39 +138,53 @@ func (t *Table[K, N]) LookupBatch(keys []K, out []Ref[N]) {
 	const group = 8
 	type place struct {
 		v *version
-		b *bucket
-		m uint64
 		h uint64
+		n *Node[K] // the first candidate, if any
 	}
 	var at [group]place
-	var gens uint64
+	var touch uint64
 	out = out[:len(keys)]
 	for len(keys) > 0 {
 		n := min(len(keys), group)
+		// Hash all keys first, then load from all buckets, then from all nodes:
+		// so the misses of each kind run side by side.
+		v := t.cur.Load()
+		for i := range n {
+			var h uint64
+			if t.hasher.kind == hashBytes {
+				h = maphash.Bytes(v.seed, memory(&keys[i]))
+			} else {
+				h = t.hasher.sum(&v.hashKey, &keys[i])
+			}
+			at[i] = place{v: v, h: h}
+			if b := v.bucket(h); b != nil {
+				touch += b.meta.Load()
+			}
+		}
 		for i := range n {
 			p := &at[i]
-			p.v, p.h, p.b, p.m = t.look(&keys[i])
-		}
-		// Touch the first candidate of each, so that the misses run side by side.
-		for i := range n {
-			if p := &at[i]; p.b != nil {
-				if x := match(p.m, tagOf(p.h)); x != 0 {
-					if nd := (*Node[K])(p.b.entry(first(x))); nd != nil {
-						gens += nd.gen.Load()
+			if b := v.bucket(p.h); b != nil {
+				m := b.meta.Load()
+				if x := match(m, tagOf(p.h)); x != 0 && m&gone == 0 {
+					if p.n = (*Node[K])(b.entry(first(x))); p.n != nil {
+						touch += p.n.gen.Load()
 					}
 				}
 			}
 		}
 		for i := range n {
-			if p := &at[i]; p.b == nil {
-				out[i] = Ref[N]{}
-			} else {
-				out[i] = t.scan(p.v, p.b, p.m, p.h, &keys[i])
+			p, k := &at[i], &keys[i]
+			if nd := p.n; nd != nil {
+				if gen := nd.gen.Load(); gen&1 == 1 && differ(&nd.key, k) == 0 && nd.gen.Load() == gen {
+					out[i] = Ref[N]{(*N)(unsafe.Pointer(uintptr(unsafe.Pointer(nd)) - t.off)), gen}
+					continue
+				}
 			}
+			out[i] = t.search(p.v, p.h, k)
 		}
 		keys, out = keys[n:], out[n:]
 	}
-	_ = gens
+	_ = touch
 }
 
 // InsertUnique inserts n under *k, unless an element with that key is there. It

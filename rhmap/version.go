@@ -17,6 +17,7 @@ import (
 // written, so growing needs no big allocation.
 type version struct {
 	// Immutable after newVersion, but for the segments.
+	base    unsafe.Pointer   // of segs: the index of a hash is in range, but the compiler cannot know
 	segs    []unsafe.Pointer // -> [buckets of a segment]bucket; nil -> segment once, by CAS
 	shift   uint             // 64 - b; 1..63
 	hashKey                  // that of ep, at hand for lookups
@@ -68,8 +69,10 @@ const (
 
 func newVersion(ep *epoch, b int) *version {
 	b = min(max(b, minBits), maxBits)
+	segs := make([]unsafe.Pointer, max(1, 1<<b>>segBits))
 	return &version{
-		segs:    make([]unsafe.Pointer, max(1, 1<<b>>segBits)),
+		base:    unsafe.Pointer(unsafe.SliceData(segs)),
+		segs:    segs,
 		shift:   uint(64 - b),
 		hashKey: ep.hashKey,
 		ep:      ep,
@@ -96,7 +99,7 @@ func (v *version) last(h uint64) uint64 { return h | (1<<(v.shift&63) - 1) }
 func (v *version) bucket(h uint64) *bucket {
 	i := h >> (v.shift & 63)
 	// ACQUIRE segment.
-	seg := atomic.LoadPointer(&v.segs[i>>segBits])
+	seg := atomic.LoadPointer((*unsafe.Pointer)(unsafe.Add(v.base, uintptr(i>>segBits)*unsafe.Sizeof(v.base))))
 	if seg == nil {
 		return nil
 	}
