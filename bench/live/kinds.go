@@ -134,7 +134,10 @@ func (g *gen) chained() []vectors.Step {
 			b := make([]byte, n)
 			b[0], b[1] = pick[byte](g, 253, 254, 6, 17, 44, 58, 59, 60, 200), byte(n/8-1)
 			b[2], b[3] = 0x1e, byte(n-4)
-			s.Proto, s.Data = pick(g, 60, 60, 60, 43, 51, -1), hex.EncodeToString(b)
+			s.Proto, s.Data = pick(g, 60, 60, 43, 51, 51, -1), hex.EncodeToString(b)
+			if g.chance(70) { // a first fragment about as long as its headers
+				s.Off, s.Len, s.MF = 0, n-8+8*g.between(0, 4), true
+			}
 			if s.Proto == 43 {
 				s.Data = hex.EncodeToString(b[:2]) + "fd00" + hex.EncodeToString(b[4:])
 			}
@@ -270,6 +273,9 @@ func (g *gen) big() []vectors.Step {
 	switch g.IntN(5) {
 	case 0: // ends near 65535, give or take the headers
 		end := 65535 - 80 + g.IntN(100)
+		if g.chance(50) {
+			end = pick(g, 65535, 65535, 65515) + g.between(-1, 1)
+		}
 		cut := 8 * g.between(1, end/8-1)
 		if g.chance(50) {
 			cut = end / 8 * 8
