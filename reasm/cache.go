@@ -140,6 +140,8 @@ func (c *cache) excess() int64 {
 	return excess
 }
 
+func (c *cache) over() <-chan struct{} { return c.host.done }
+
 func (c *cache) Step(now int64, budget int) (more bool) { return c.host.Step(now, budget) }
 
 func (c *cache) Stats() Stats {

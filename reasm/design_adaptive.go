@@ -35,14 +35,32 @@ func newAdaptive(c *cache) design { return &adaptive{c: c} }
 // room asks for every fragment: each source has a limit of its own.
 func (d *adaptive) room(*lane) int64 { return -1 }
 
-func (d *adaptive) before(_ *lane, f *Fragment) bool {
-	return d.c.room() > 0 && d.c.host.peers.memory(f.Key.peer()) < d.c.limits.low.Load()
+func (d *adaptive) before(l *lane, f *Fragment) bool {
+	return d.c.room() > 0 && d.source(l, f) < d.c.limits.low.Load()
+}
+
+// source returns what the fragment's source is charged. The queue that the lane's
+// last fragment went to knows its source: a run of fragments asks no table.
+func (d *adaptive) source(l *lane, f *Fragment) int64 {
+	if q := l.last; q != nil {
+		q.mu.Lock()
+		if q.state == live && q.cache == d.c && q.key.equal(&f.Key) {
+			defer q.mu.Unlock()
+			return q.peer.mem.Load()
+		}
+		q.mu.Unlock()
+	}
+	return d.c.host.peers.memory(f.Key.peer())
 }
 
 func (d *adaptive) create(_ *lane, q *queue, _ *Fragment) bool {
 	high, low := d.c.limits.high.Load(), d.c.limits.low.Load()
 	byPeer := share(q.timeout, low-d.c.host.peers.memory(q.key.peer()), low)
 	byAll := share(q.timeout, high-d.c.account.Used(), high)
+	if h := d.c.host; d.c.number != 0 { // the fuller of the two counts
+		high = h.limits.high.Load()
+		byAll = min(byAll, share(q.timeout, high-h.account.Used(), high))
+	}
 	q.timeout = max(byPeer, byAll, 0)
 	return true
 }

@@ -44,6 +44,7 @@ type Host struct {
 	spaces map[uint16]*cache
 	next   uint16 // the last number given out
 	closed bool
+	done   chan struct{} // closed with the host
 
 	_      cacheline.Pad
 	stepMu sync.Mutex
@@ -79,7 +80,7 @@ func NewHost(name string, cfg Config) (*Host, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, design: d, wheels: make([]wheel, cfg.Lanes), spaces: make(map[uint16]*cache), now: math.MinInt64}
+	h := &Host{cfg: cfg, design: d, wheels: make([]wheel, cfg.Lanes), spaces: make(map[uint16]*cache), done: make(chan struct{}), now: math.MinInt64}
 	h.limits.store(cfg.Limits)
 	h.buffers.front = cfg.Headroom + headerRoom
 	h.worker.h = h
@@ -209,6 +210,9 @@ func (h *Host) flush(c *cache) {
 // Close closes all namespaces. Closing again does nothing.
 func (h *Host) Close() error {
 	h.mu.Lock()
+	if !h.closed {
+		defer close(h.done)
+	}
 	h.closed = true
 	open := slices.Collect(maps.Values(h.spaces))
 	clear(h.spaces)
@@ -225,6 +229,8 @@ func (h *Host) Close() error {
 	}
 	return nil
 }
+
+func (h *Host) over() <-chan struct{} { return h.done }
 
 // take returns an idle queue, which only the caller knows.
 func (h *Host) take() *queue {
