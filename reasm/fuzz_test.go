@@ -246,7 +246,7 @@ func FuzzOps(f *testing.F) {
 		f.Add(i, b)
 	}
 	f.Fuzz(func(t *testing.T, config byte, b []byte) {
-		ops := decodeOps(b[:min(len(b), 200*opBytes)])
+		ops := decodeOps(b[:min(len(b), 80*opBytes)])
 		for _, w := range someWays(int(config) / len(opConfigs)) {
 			playOps(t, w, opConfigs[int(config)%len(opConfigs)](), ops)
 		}
