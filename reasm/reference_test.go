@@ -1,7 +1,6 @@
 package reasm
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
