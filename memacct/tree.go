@@ -13,6 +13,7 @@ import (
 
 // tree is what the stocks of one hierarchy share.
 type tree struct {
+	lanes     int   // immutable
 	keep      int64 // immutable: two batches, before High limits them
 	keepShift uint8 // immutable: 2^keepShift is 8*lanes, rounded up
 
@@ -54,6 +55,7 @@ func newTree(cfg Config) *tree {
 		lanes = runtime.GOMAXPROCS(0)
 	}
 	t := &tree{
+		lanes:     lanes,
 		keep:      2 * cfg.Batch,
 		keepShift: uint8(3 + bits.Len(uint(lanes-1))),
 		kids:      map[*Stock]int{},
@@ -75,7 +77,7 @@ func (t *tree) addLocked(parent *Stock, cfg Config) *Stock {
 			size = firstShelf
 		}
 		t.trimLocked(&shelf{
-			tree: t, cells: percpu.NewGroup(size), accounts: make([]Stock, size),
+			tree: t, cells: percpu.NewGroupLanes(size, t.lanes), accounts: make([]Stock, size),
 		})
 		shelves = *t.shelves.Load()
 	}

@@ -14,11 +14,11 @@ import (
 // percpu_counter, with the same error bound and without its races.
 //
 // Make one with NewBatched. A Batched must not be copied; all methods may be
-// called at any time by anyone. A lane in use costs 128 bytes. C1 to C4, C6 and
+// called at any time by anyone. A lane costs 128 bytes. C1 to C4, C6 and
 // C8 apply.
 type Batched struct {
-	cells cells
-	batch int64 // immutable, >= 1
+	cells *cells // immutable
+	batch int64  // immutable, >= 1
 
 	// fold is held while an amount is between a cell and total, so that Exact
 	// finds it in exactly one of the two. Without it Exact could miss Adds that
@@ -33,7 +33,7 @@ func NewBatched(batch int64) *Batched {
 	if batch < 1 {
 		panic(fmt.Sprintf("percpu: NewBatched with a batch of %d", batch))
 	}
-	return &Batched{cells: makeCells(1), batch: batch}
+	return &Batched{cells: makeCells(1, 0), batch: batch}
 }
 
 // Add adds n, which may be negative. An n of batch or more goes straight to the
@@ -42,7 +42,10 @@ func (b *Batched) Add(n int64) { b.AddAt(ID(), n) }
 
 // AddAt is Add for callers that know their lane.
 func (b *Batched) AddAt(lane int, n int64) {
-	cell := b.cells.at(lane)
+	cell := b.cells.find(lane)
+	if cell == nil {
+		cell = b.cells.at(lane)
+	}
 	for {
 		old := cell.Load()
 		// -batch < old < batch always, so this cannot overflow unless n is

@@ -7,7 +7,7 @@ import "sync/atomic"
 //
 // The zero value is 0 and ready. A Counter must not be copied after first use;
 // all methods may be called at any time by anyone. It is 24 bytes; once sharded,
-// 128 more for each lane in use. C1, C2, C6 and C8 apply.
+// 128 more for each lane. C1, C2, C6 and C8 apply.
 type Counter struct {
 	// base is added to by everybody while cells is nil, and by stragglers that
 	// loaded cells before it was set; it stays part of the sum for ever, so the
@@ -22,13 +22,21 @@ type Counter struct {
 // Cost: one atomic add while unsharded, then ID plus one atomic add.
 func (c *Counter) Add(n int64) {
 	// ACQUIRE percpu.counter.cells
-	if cs := c.cells.Load(); cs != nil {
-		cs.add(ID(), n)
+	cs := c.cells.Load()
+	if cs == nil {
+		// Nobody has to retry, and an add that met another one notices.
+		if old := c.base.Load(); c.base.Add(n) != old+n {
+			c.crowded()
+		}
 		return
 	}
-	// Nobody has to retry, and an add that met another one notices.
-	if old := c.base.Load(); c.base.Add(n) != old+n {
-		c.crowded()
+	lane := pin() // ID, by hand: a call less is a quarter of the cost
+	unpin()
+	lane = scatter(lane)
+	if row := cs.find(lane); row != nil {
+		row.Add(n)
+	} else {
+		cs.at(lane).Add(n)
 	}
 }
 
@@ -38,12 +46,17 @@ func (c *Counter) Inc() { c.Add(1) }
 // AddAt is Add for callers that know their lane.
 func (c *Counter) AddAt(lane int, n int64) {
 	// ACQUIRE percpu.counter.cells
-	if cs := c.cells.Load(); cs != nil {
-		cs.add(lane, n)
+	cs := c.cells.Load()
+	if cs == nil {
+		if old := c.base.Load(); c.base.Add(n) != old+n {
+			c.crowded()
+		}
 		return
 	}
-	if old := c.base.Load(); c.base.Add(n) != old+n {
-		c.crowded()
+	if row := cs.find(lane); row != nil {
+		row.Add(n)
+	} else {
+		cs.at(lane).Add(n)
 	}
 }
 
@@ -54,10 +67,9 @@ func (c *Counter) AddAt(lane int, n int64) {
 func (c *Counter) crowded() {
 	c.seen.Meet()
 	if c.seen.Wide() {
-		cs := makeCells(1)
-		// PUBLISH percpu.counter.cells: row was set before; who loads the pointer
-		// sees it. A loser's directory is dropped before anybody added to it.
-		c.cells.CompareAndSwap(nil, &cs)
+		// PUBLISH percpu.counter.cells: they are complete before anyone can load
+		// the pointer. A loser's are dropped before anybody added to them.
+		c.cells.CompareAndSwap(nil, makeCells(1, 0))
 	}
 }
 

@@ -16,26 +16,41 @@ import (
 // at any time by anyone. C1, C2, C6 and C8 apply to each counter by itself; for
 // several at one instant see Snapshot.
 type Group struct {
-	cells cells
-	n     uint // immutable
+	cells *cells // immutable
+	n     uint   // immutable
 }
 
-// NewGroup makes a group of n counters, all 0. It panics unless n >= 1.
-func NewGroup(n int) *Group {
-	if n < 1 {
-		panic(fmt.Sprintf("percpu: NewGroup of %d counters", n))
+// NewGroup makes a group of n counters, all 0, for as many lanes as there are Ps
+// now; others cost a little more. It panics unless n >= 1.
+func NewGroup(n int) *Group { return NewGroupLanes(n, 0) }
+
+// NewGroupLanes is NewGroup for callers that have lanes of their own; 0 lanes mean
+// GOMAXPROCS.
+func NewGroupLanes(n, lanes int) *Group {
+	if n < 1 || lanes < 0 {
+		panic(fmt.Sprintf("percpu: NewGroup of %d counters on %d lanes", n, lanes))
 	}
-	return &Group{cells: makeCells(n), n: uint(n)}
+	return &Group{cells: makeCells(n, lanes), n: uint(n)}
 }
 
 // Len returns the number of counters.
 func (g *Group) Len() int { return int(g.n) }
 
 // Add adds d to counter i. Cost: ID plus one atomic add.
-func (g *Group) Add(i int, d int64) { g.Cell(ID(), i).Add(d) }
+func (g *Group) Add(i int, d int64) {
+	lane := pin() // ID, by hand
+	unpin()
+	g.AddAt(scatter(lane), i, d)
+}
 
 // AddAt is Add for callers that know their lane.
-func (g *Group) AddAt(lane, i int, d int64) { g.Cell(lane, i).Add(d) }
+func (g *Group) AddAt(lane, i int, d int64) {
+	if cell := g.Find(lane, i); cell != nil {
+		cell.Add(d)
+	} else {
+		g.Cell(lane, i).Add(d)
+	}
+}
 
 // Load returns the sum of counter i. Cost: one load per lane in use.
 func (g *Group) Load(i int) int64 {
@@ -63,8 +78,8 @@ func (g *Group) Cell(lane, i int) *atomic.Int64 {
 	return word(g.cells.at(lane), uint(i))
 }
 
-// Find is Cell for hot paths, where it inlines: nil if the lane was never used,
-// or i is out of range.
+// Find is Cell for hot paths, where it inlines: nil if the group was not made for
+// the lane, or i is out of range.
 func (g *Group) Find(lane, i int) *atomic.Int64 {
 	if row := g.cells.find(lane); row != nil && uint(i) < g.n {
 		return (*atomic.Int64)(unsafe.Add(unsafe.Pointer(row), uint(i)*wordSize)) // word, as the inliner's budget wants it

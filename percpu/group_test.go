@@ -58,7 +58,7 @@ func TestGroupCellIsStable(t *testing.T) {
 }
 
 func TestGroupMisusePanics(t *testing.T) {
-	require.PanicsWithValue(t, "percpu: NewGroup of 0 counters", func() { NewGroup(0) })
+	require.PanicsWithValue(t, "percpu: NewGroup of 0 counters on 0 lanes", func() { NewGroup(0) })
 	g := NewGroup(2)
 	require.PanicsWithValue(t, "percpu: counter 2 of a group of 2", func() { g.Add(2, 1) })
 	require.PanicsWithValue(t, "percpu: counter -1 of a group of 2", func() { g.Load(-1) })

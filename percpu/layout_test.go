@@ -14,7 +14,7 @@ import (
 
 func TestLanesNeverShareALine(t *testing.T) {
 	for _, words := range []int{1, 3, 16, 17, 64} {
-		cs := makeCells(words)
+		cs := makeCells(words, 3)
 		var last uintptr
 		for lane := range 64 {
 			at := uintptr(unsafe.Pointer(cs.at(lane)))
@@ -80,8 +80,7 @@ func TestBytesPerCounter(t *testing.T) {
 	}
 	require.Less(t, int64(liveHeap()-before), int64(n))
 	for i := range counters {
-		cs := makeCells(1)
-		counters[i].cells.Store(&cs)
+		counters[i].cells.Store(makeCells(1, 64))
 		for lane := range 64 {
 			counters[i].AddAt(lane, 1)
 		}
@@ -108,7 +107,7 @@ func TestHotPathsInline(t *testing.T) {
 	}
 	out, err := exec.Command("go", "build", "-gcflags=-m", ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for _, fn := range []string{"ID", "(*cells).find", "word", "(*Group).Find", "(*Spread).Lane", "(*Spread).Wide", "(*Batched).Approx"} {
+	for _, fn := range []string{"(*cells).find", "word", "pin", "unpin", "(*Group).Find", "(*Spread).Lane", "(*Spread).Wide", "(*Batched).Approx"} {
 		require.True(t, strings.Contains(string(out), "can inline "+fn), "%s does not inline", fn)
 	}
 }

@@ -18,9 +18,7 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
-// processor returns the id of the P.
-func processor() int {
-	id := procPin()
-	procUnpin()
-	return id
-}
+// pin returns the id of the P, and unpin must follow at once. Two functions,
+// because each inlines and one that did both would not.
+func pin() int { return procPin() }
+func unpin()   { procUnpin() }

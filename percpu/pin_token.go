@@ -19,15 +19,17 @@ type token struct {
 
 var tokens = sync.Pool{New: func() any { return newToken() }}
 
-// processor returns the number of a token that this P has probably used before.
-func processor() int {
+// pin returns the number of a token that this P has probably used before.
+func pin() int {
 	t := tokens.Get().(*token)
 	id := t.id
 	tokens.Put(t)
 	return id
 }
 
-// free holds the ids below next that no live token has.
+func unpin() {}
+
+// ids has the ids below next that no live token has.
 var ids struct {
 	sync.Mutex
 	free []int // guarded by Mutex; sorted, highest first

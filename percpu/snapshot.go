@@ -46,9 +46,8 @@ import (
 // Only such writers ever wait, and only for a reader between two steps.
 type Snapshot struct {
 	gen    atomic.Uint64 // 2*generation, +1 while a reader reads cold words; written under mu
-	cells  cells         // words 2i and 2i+1 are counter i, the last two count AddAlls inside
+	cells  *cells        // immutable; words 2i and 2i+1 are counter i, the last two count AddAlls inside
 	n      uint          // immutable
-	lane0  *atomic.Int64 // immutable: the row of lane 0
 	spread Spread
 
 	mu      sync.Mutex // held by readers
@@ -60,9 +59,7 @@ func NewSnapshot(n int) *Snapshot {
 	if n < 1 {
 		panic(fmt.Sprintf("percpu: NewSnapshot of %d counters", n))
 	}
-	s := &Snapshot{cells: makeCells(2*n + 2), n: uint(n), drained: make([]int64, n)}
-	s.lane0 = s.cells.at(0)
-	return s
+	return &Snapshot{cells: makeCells(2*n+2, 0), n: uint(n), drained: make([]int64, n)}
 }
 
 // Len returns the number of counters.
@@ -71,11 +68,13 @@ func (s *Snapshot) Len() int { return int(s.n) }
 // Add adds d to counter i. Cost: as Counter.Add, and two loads.
 func (s *Snapshot) Add(i int, d int64) {
 	if s.spread.Wide() || uint(i) >= s.n {
-		s.AddAt(ID(), i, d)
+		lane := pin() // ID, by hand
+		unpin()
+		s.AddAt(scatter(lane), i, d)
 		return
 	}
 	gen := s.gen.Load()
-	w := word(s.lane0, 2*uint(i)+uint(gen>>1&1))
+	w := word(s.cells.first, 2*uint(i)+uint(gen>>1&1))
 	if old := w.Load(); w.Add(d) != old+d {
 		s.spread.Meet()
 	}
