@@ -15,7 +15,12 @@ import (
 type frag vectors.Step
 
 // packet builds the packet; i is the fill if the step names none.
-func (s frag) packet(family, i int) []byte { return (*vectors.Step)(&s).Packet(family, i) }
+func (s frag) packet(family, i int) []byte {
+	if family == loWPAN {
+		return linkPacket(s)
+	}
+	return (*vectors.Step)(&s).Packet(family, i)
+}
 
 // piece is the usual fragment: payload bytes [off, off+n) of datagram id.
 func piece(id uint32, off, n int, more bool) frag { return frag{ID: id, Off: off, Len: n, MF: more} }
@@ -173,7 +178,11 @@ func (r *rig) sendPackets(packets ...[]byte) []Result {
 	fs := make([]Fragment, len(packets))
 	rs := make([]Result, len(packets))
 	for i, b := range packets {
-		r.parser.Parse(b, 0, &fs[i])
+		if r.family == loWPAN {
+			r.parser.LoWPAN(b, linkA, linkB, 0, &fs[i])
+		} else {
+			r.parser.Parse(b, 0, &fs[i])
+		}
 		fs[i].Ref = r.sent
 		r.sent++
 		r.kept[fs[i].Ref] = b // until we know better: it may come back within the call

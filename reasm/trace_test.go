@@ -24,7 +24,8 @@ var updateTraces = flag.Bool("update", false, "write what the traces in testdata
 //
 //	config [family=6] [design=a,b] [timeout=1s] [max_dist=4] [max_age=1s]
 //	       [high=n] [low=n] [flat] [linux]
-//	add KEY off=n len=n [more] [key=value ...]    several in a row are one batch
+//	add KEY off=n len=n [more] [key=value ...]    several in a row are one batch;
+//	                                              family=15: length=n is the size
 //	step DURATION | wait DURATION | limits high=n low=n | show | close
 //
 // wait lets time pass, step does so and calls Step. KEY is a letter: its place in the alphabet is the identification. A queue is
@@ -165,7 +166,8 @@ func newTrace(t *testing.T, w way, config args) *trace {
 			flat(c)
 		}
 		if config.has("timeout") {
-			c.Timeout4, c.Timeout6 = config.duration("timeout"), config.duration("timeout")
+			c.Timeout4 = config.duration("timeout")
+			c.Timeout6, c.TimeoutLoWPAN = c.Timeout4, c.Timeout4
 		}
 		if config.has("max_age") {
 			c.MaxAge = config.duration("max_age")
@@ -187,7 +189,7 @@ func newTrace(t *testing.T, w way, config args) *trace {
 	return tr
 }
 
-func letter(k *Key) string { return string(rune('a' + k.ID() - 1)) }
+func letter(k *Key) string { return string(rune('a' + uint16(k.ID()) - 1)) }
 
 func (tr *trace) run(input string) string {
 	var out strings.Builder
@@ -283,7 +285,7 @@ func (tr *trace) describe(r *Result) string {
 	}
 	h := d.Header()
 	ecn := h[1] & 3
-	if tr.family == 6 {
+	if tr.family != 4 {
 		ecn = h[1] >> 4 & 3
 	}
 	s += fmt.Sprintf(": %d bytes of %s, largest fragment %d, ecn %d", d.Len()-len(h), tr.origin(d.Bytes()[len(h):]), d.MaxFragment(), ecn)
