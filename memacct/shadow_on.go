@@ -11,7 +11,7 @@ type shadow struct{ out atomic.Int64 }
 func (s *shadow) charge(n int64) { s.out.Add(n) }
 
 func (s *shadow) uncharge(of *Stock, n int64) {
-	if base(of.used.Load()) == closed {
+	if base(of.used().Load()) == closed {
 		return // ignored, as Close gave everything back
 	}
 	if out := s.out.Add(-n); out < 0 {

@@ -29,16 +29,15 @@ import (
 // every charge on its shared word, and so does all below it, while accounts
 // above still give from their lanes.
 //
-// Size: 72 bytes, and 8 for each lane in use; accounts of a tree are packed 64
+// Size: 72 bytes, and 8 for each lane in use; accounts of a tree are packed 80
 // together. A tree starts with 1.5 KiB and 128 bytes per lane.
 type Stock struct {
-	shadow              // empty without -tags invariants
-	used   atomic.Int64 // a used word: see account.go; outstanding, plus all credit
+	shadow // empty without -tags invariants
 	bound  bounds
 	parent *Stock        // immutable; nil at the root
-	shelf  *shelf        // immutable: where the credit of the lanes is
+	shelf  *shelf        // immutable: where the used word and the credit of the lanes are
 	front  atomic.Int64  // credit of callers without a lane, until they get in each other's way
-	slot   int32         // immutable: which of the shelf's cells are ours
+	slot   int32         // immutable: which of the shelf's words are ours
 	keep   atomic.Uint32 // how much credit a lane keeps at most: two batches; set with bound
 	strain atomic.Uint32 // see strain.go
 	spread percpu.Spread
@@ -106,6 +105,9 @@ func (s *Stock) TryCharge(n int64) bool {
 
 //go:noinline
 func (s *Stock) tryChargeAnywhere(n int64) bool {
+	if s.strain.Load()&wide != 0 {
+		return s.TryChargeAt(percpu.ID(), n)
+	}
 	if s.strain.Load()&narrowMask == 0 && s.front.Load() >= n {
 		s.meet() // there was enough, so somebody was faster
 	}
@@ -128,7 +130,16 @@ func (s *Stock) Uncharge(n int64) {
 		}
 		return
 	}
-	s.unchargeSlow(noLane, n)
+	s.unchargeAnywhere(n)
+}
+
+//go:noinline
+func (s *Stock) unchargeAnywhere(n int64) {
+	if s.strain.Load()&wide != 0 {
+		s.UnchargeAt(percpu.ID(), n)
+	} else {
+		s.unchargeSlow(noLane, n)
+	}
 }
 
 // TryChargeAt implements Account. It refuses only after all idle credit below the

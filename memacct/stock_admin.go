@@ -5,7 +5,7 @@ package memacct
 
 // Used implements Account: outstanding bytes, plus the credit of all lanes. It
 // never under-reports (M3).
-func (s *Stock) Used() int64 { return held(s.used.Load()) }
+func (s *Stock) Used() int64 { return held(s.used().Load()) }
 
 // AboveHigh implements Account. It may say so up to Slack early, never late.
 func (s *Stock) AboveHigh() bool { return s.Used() > s.bound.high.Load() }
@@ -83,7 +83,7 @@ func (s *Stock) SetLimits(l Limits) error {
 	}
 	s.sweepOwn() // a lower High means a smaller batch: no lane may hold more
 	if word := s.strain.Load(); state(word) != calm {
-		s.fell(word) // a higher Cap may be reason to relax
+		s.fell(word, s.Used()) // a higher Cap may be reason to relax
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *Stock) Shut() {
 	s.shelf.tree.mu.Lock()
 	s.goneLocked()
 	s.shelf.tree.mu.Unlock()
-	lower(&s.used, shut)
+	lower(s.used(), shut)
 	s.sweep()
 }
 
@@ -124,7 +124,7 @@ func (s *Stock) Close() error {
 		return err
 	}
 	s.sweepOwn()
-	word, ok := lower(&s.used, closed)
+	word, ok := lower(s.used(), closed)
 	if !ok {
 		return nil
 	}

@@ -13,6 +13,10 @@ import (
 // This file holds what a charge or release does when the credit of its lane does
 // not settle it: asking for more, counting exactly, calling credit in, giving up.
 
+// used returns the account's used word: outstanding, plus all credit. See
+// account.go. It lies among those of the shelf, away from what every call reads.
+func (s *Stock) used() *atomic.Int64 { return &s.shelf.used[s.slot] }
+
 // batch returns how much credit a lane asks for.
 func (s *Stock) batch() int64 { return int64(s.keep.Load() / 2) }
 
@@ -108,7 +112,7 @@ func (s *Stock) reserve(n int64) bool {
 // the ones above.
 func (s *Stock) tryExact(lane int, n int64) (full *Stock) {
 	if s.parent != nil {
-		if !s.room(s.used.Load(), n) {
+		if !s.room(s.used().Load(), n) {
 			return s
 		}
 		yield.Point("memacct.stock.looked")
@@ -132,16 +136,16 @@ func (s *Stock) tryExact(lane int, n int64) (full *Stock) {
 // add adds n to the used word, unless the account is shut or would pass its Cap.
 func (s *Stock) add(n int64) bool {
 	for {
-		word := s.used.Load()
+		word := s.used().Load()
 		if !s.room(word, n) {
 			return false
 		}
-		if s.used.CompareAndSwap(word, word+n) {
+		if s.used().CompareAndSwap(word, word+n) {
 			// CROSSED memacct.cap: SetLimits stores the cap, then looks at used.
 			if word+n <= s.bound.cap.Load() {
 				return true
 			}
-			s.used.Add(-n)
+			s.used().Add(-n)
 			return false
 		}
 	}
@@ -152,11 +156,11 @@ func (s *Stock) room(word, n int64) bool { return word >= 0 && word <= s.bound.c
 // force adds n at every level, whatever the limits.
 func (s *Stock) force(n int64) {
 	for l := s.parent; l != nil; l = l.parent {
-		l.used.Add(n)
+		l.used().Add(n)
 	}
-	if base(s.used.Add(n)) == closed {
+	if base(s.used().Add(n)) == closed {
 		for l := s; l != nil; l = l.parent {
-			l.used.Add(-n)
+			l.used().Add(-n)
 		}
 		panic(fmt.Sprintf("memacct: charge of %d bytes on a closed account", n))
 	}
@@ -219,12 +223,12 @@ func (s *Stock) giveBack(n int64) {
 // subtract takes n off the used word and returns how much that was: more than the
 // account counts cannot be taken off it, and must not be taken off the others.
 func (s *Stock) subtract(n int64) int64 {
-	word := s.used.Add(-n)
+	word := s.used().Add(-n)
 	if word < 0 {
 		n = s.subtractSlow(word, n)
 	}
-	if word := s.strain.Load(); word&(stateMask|watched) != 0 {
-		s.fell(word)
+	if strain := s.strain.Load(); strain&(stateMask|watched) != 0 {
+		s.fell(strain, held(word))
 	}
 	return n
 }
@@ -237,7 +241,7 @@ func (s *Stock) subtractSlow(word, n int64) int64 {
 		return n
 	}
 	over := min(-in, n)
-	s.used.Add(over)
+	s.used().Add(over)
 	if base(word) != closed {
 		s.shelf.tree.noteOver(s, n, n+in)
 	}
@@ -246,13 +250,13 @@ func (s *Stock) subtractSlow(word, n int64) int64 {
 
 // fell ends a strain that is not needed any more, and tells about marks that a
 // release has crossed.
-func (s *Stock) fell(word uint32) {
-	if st := state(word); (st == straining || st == strained) && s.Used() <= s.relaxMark() {
+func (s *Stock) fell(strain uint32, used int64) {
+	if st := state(strain); (st == straining || st == strained) && used <= s.relaxMark() {
 		s.relax()
 	}
-	if word&watched != 0 {
+	if strain&watched != 0 {
 		if m := s.marks(); m != nil {
-			m.fell(s.Used(), s.bound.low.Load())
+			m.fell(used, s.bound.low.Load())
 		}
 	}
 }

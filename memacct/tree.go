@@ -30,8 +30,9 @@ type tree struct {
 // operation that overlaps Close may still write to its cell. A shelf goes when
 // all its accounts are closed.
 type shelf struct {
-	tree  *tree         // immutable
-	cells *percpu.Group // immutable
+	tree  *tree          // immutable
+	cells *percpu.Group  // immutable
+	used  []atomic.Int64 // immutable slice: a word for each account, written by refills and exact calls
 	// marks: nil -> those of the accounts, once, under tree.mu; an account's own
 	// are set before anybody has it.
 	marks atomic.Pointer[[]*marks]
@@ -46,7 +47,7 @@ const (
 	defaultBatch = 64 << 10
 	maxBatch     = 1 << 30
 	firstShelf   = 16 // one line pair on every lane
-	laterShelf   = 64
+	laterShelf   = 80 // with the allocator's size classes, less is wasted than with 64
 )
 
 func newTree(cfg Config) *tree {
@@ -77,7 +78,8 @@ func (t *tree) addLocked(parent *Stock, cfg Config) *Stock {
 			size = firstShelf
 		}
 		t.trimLocked(&shelf{
-			tree: t, cells: percpu.NewGroupLanes(size, t.lanes), accounts: make([]Stock, size),
+			tree: t, cells: percpu.NewGroupLanes(size, t.lanes),
+			used: make([]atomic.Int64, size), accounts: make([]Stock, size),
 		})
 		shelves = *t.shelves.Load()
 	}

@@ -48,6 +48,7 @@ type Snapshot struct {
 	gen    atomic.Uint64 // 2*generation, +1 while a reader reads cold words; written under mu
 	cells  *cells        // immutable; words 2i and 2i+1 are counter i, the last two count AddAlls inside
 	n      uint          // immutable
+	lane0  *atomic.Int64 // immutable: the row that serves until the Snapshot is spread
 	spread Spread
 
 	mu      sync.Mutex // held by readers
@@ -59,7 +60,8 @@ func NewSnapshot(n int) *Snapshot {
 	if n < 1 {
 		panic(fmt.Sprintf("percpu: NewSnapshot of %d counters", n))
 	}
-	return &Snapshot{cells: makeCells(2*n+2, 0), n: uint(n), drained: make([]int64, n)}
+	cs := makeCells(2*n+2, 0)
+	return &Snapshot{cells: cs, n: uint(n), lane0: cs.first, drained: make([]int64, n)}
 }
 
 // Len returns the number of counters.
@@ -67,17 +69,29 @@ func (s *Snapshot) Len() int { return int(s.n) }
 
 // Add adds d to counter i. Cost: as Counter.Add, and two loads.
 func (s *Snapshot) Add(i int, d int64) {
-	if s.spread.Wide() || uint(i) >= s.n {
-		lane := pin() // ID, by hand
-		unpin()
-		s.AddAt(scatter(lane), i, d)
+	if uint(i) >= s.n {
+		s.outOfRange(i)
+	}
+	if !s.spread.Wide() {
+		gen := s.gen.Load()
+		w := word(s.lane0, 2*uint(i)+uint(gen>>1&1))
+		if old := w.Load(); w.Add(d) != old+d {
+			s.spread.Meet()
+		}
+		if s.gen.Load()>>1 != gen>>1 {
+			s.late()
+		}
 		return
 	}
-	gen := s.gen.Load()
-	w := word(s.cells.first, 2*uint(i)+uint(gen>>1&1))
-	if old := w.Load(); w.Add(d) != old+d {
-		s.spread.Meet()
+	lane := pin() // ID, and AddAt, by hand
+	unpin()
+	lane = scatter(lane)
+	row := s.cells.find(lane)
+	if row == nil {
+		row = s.cells.at(lane)
 	}
+	gen := s.gen.Load()
+	word(row, 2*uint(i)+uint(gen>>1&1)).Add(d)
 	if s.gen.Load()>>1 != gen>>1 {
 		s.late()
 	}
