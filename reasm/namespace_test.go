@@ -144,7 +144,7 @@ func TestHostCapHoldsOverNamespaces(t *testing.T) {
 		}
 		bound := 1<<20 + lanes*110 + slack(h.design, lanes)
 		most := int64(0)
-		for id := range uint32(1 << 10) {
+		for id := range uint32(1 << 9) {
 			for i, c := range cs {
 				h.add(c.Lane(i%lanes), int64(id), piece(id, 0, 8, true))
 				if n := h.Bytes(); n > bound {
@@ -168,7 +168,7 @@ func TestNobodyIsEvictedForANeighbour(t *testing.T) {
 		for id := range uint32(50) {
 			require.Equal(t, Held, h.add(quiet.Lane(0), 0, piece(id, 0, 8, true)).Verdict)
 		}
-		for id := range uint32(20_000) {
+		for id := range uint32(6_000) {
 			h.add(loud.Lane(int(id%2)), int64(id), piece(id%65536, 0, 8, true))
 			if id%100 == 0 {
 				h.Step(int64(id), 1000)
@@ -177,7 +177,7 @@ func TestNobodyIsEvictedForANeighbour(t *testing.T) {
 		s := loud.Stats()
 		require.Positive(t, s.Evicted+s.Verdicts[Refused], "the flood was too small")
 		for id := range uint32(50) {
-			r := h.add(quiet.Lane(1), 20_000, piece(id, 8, 8, false))
+			r := h.add(quiet.Lane(1), 6_000, piece(id, 8, 8, false))
 			require.Equal(t, Complete, r.Verdict, "datagram %d of the quiet one", id)
 			r.Datagram.Release()
 		}
@@ -198,7 +198,7 @@ func TestFullHostMakesEachEvictItsOwn(t *testing.T) {
 		for id := range uint32(1000) {
 			h.add(first.Lane(0), 0, piece(id, 0, 8, true))
 		}
-		for id := range uint32(30_000) {
+		for id := range uint32(12_000) {
 			h.add(second.Lane(0), int64(id), piece(id, 0, 8, true))
 		}
 		s1, s2 := first.Stats(), second.Stats()
@@ -376,12 +376,16 @@ func TestConcurrentNamespaceClose(t *testing.T) {
 }
 
 // Ten thousand namespaces, made, flooded and closed in a loop beside one that
-// stays and whose traffic goes on: the second half of the stress of mail 001.
+// stays and whose traffic goes on: the second half of the stress of mail 001. With
+// the race detector they are ten thousand of all designs together.
 func TestTenThousandNamespaces(t *testing.T) {
 	forEachHost(t, nil, func(t *testing.T, h *hostRig) {
 		n := 10_000
-		if testing.Short() {
+		switch {
+		case testing.Short():
 			n = 300
+		case raceEnabled:
+			n = n/len(designs) + 1
 		}
 		stays := h.open(Limits{High: 1 << 19, Low: 1 << 18})
 		var over atomic.Bool
