@@ -189,7 +189,7 @@ func answerable6(b []byte, typ, code int) bool {
 	if addr6(b[24:]).IsMulticast() && (typ != 4 || code != 2) {
 		return false
 	}
-	at, prev := ipv6Header, 6
+	at, prev, word := ipv6Header, 6, uint16(0) // word is of the last Fragment header
 	for {
 		n := 0
 		switch b[prev] {
@@ -203,7 +203,7 @@ func answerable6(b []byte, typ, code int) bool {
 			}
 		case nhFragment:
 			if at+fragHeader <= len(b) {
-				if binary.BigEndian.Uint16(b[at+2:])&^7 != 0 {
+				if word = binary.BigEndian.Uint16(b[at+2:]); word&^7 != 0 {
 					return true // its upper layer is not here
 				}
 				n = fragHeader
@@ -213,9 +213,9 @@ func answerable6(b []byte, typ, code int) bool {
 			break
 		}
 		prev, at = at, at+n
-		if at >= len(b) {
-			return true
-		}
 	}
-	return b[prev] != nhICMPv6 || at >= len(b) || b[at] >= 128
+	if at >= len(b) { // an ICMPv6 message without its type is taken for an error, unless that is in another fragment
+		return b[prev] != nhICMPv6 || word != 0
+	}
+	return b[prev] != nhICMPv6 || b[at] >= 128
 }
