@@ -173,8 +173,8 @@ func (s *workerSuite) runner(w *Worker) error {
 	return nil
 }
 
-// TestStressReasmWorkers is the stress of mail 001: -stress.for=60s for the whole
-// of it.
+// TestStressReasmWorkers is the stress of mail 001; -stress.for=240s runs each of
+// its four for a minute.
 //
 //   - Actors: 2 lanes that flood from ever new sources; a guest that repeats each
 //     newcomer until it is taken in; one that opens, floods and closes namespaces;
