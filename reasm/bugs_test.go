@@ -71,6 +71,7 @@ var bugTests = map[string]string{
 	"S16": "TestDefaultHashIsKeyed",
 	"S17": "TestConcurrentLastFragmentsCompleteOnce",
 	"S20": "TestSetLimitsRefusesNonsenseAndKeepsTheOld",
+	"L22": "TestLoWPANCompletesInEveryOrder",
 	"O3":  "TestLanesDoNotWaitForEachOther",
 	"O4":  "TestEveryQueueEndsOnce",
 	"O5":  "TestHardLimitRefusesTheCompletingFragment",
@@ -87,7 +88,6 @@ var bugTests = map[string]string{
 var bugsElsewhere = map[string]string{
 	"L1":  "a table rebuilt as a whole stalls: rhmap resizes in bounded steps, and its own tests measure that; the chained designs have a table of fixed size, as the mails had",
 	"L12": "routes: the library has none; the host that sends the error looks its route up then",
-	"L22": "6LoWPAN: no parser of this package makes its fragments",
 	"G13": "tiny fragments are legal and refusing them broke real traffic (L4); what they cost is bounded by TestNumberOfFragmentsIsNotLimited",
 	"V5":  "a limit of fragments per datagram refuses real traffic (O31, O35); a long chain costs constant time for each",
 	"V16": "two stages sharing metadata of one packet: a Fragment belongs to one call, a Datagram to one caller",

@@ -3,6 +3,7 @@ package reasm
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"corelane/internal/vectors"
 )
@@ -304,3 +305,6 @@ func slowUDPSum(packet []byte) uint16 {
 	}
 	return 0xffff
 }
+
+// unhex reads hexadecimal with spaces.
+func unhex(s string) []byte { return vectors.Unhex(strings.ReplaceAll(s, " ", "")) }
