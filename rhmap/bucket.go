@@ -92,6 +92,32 @@ func (c *core) lock(b *bucket, h uint64) (m uint64, ok bool) {
 	return c.lockSlow(b, h)
 }
 
+// lockFor is lock for one who means to insert: if the head has a free slot, its
+// tag is set by the same CAS. Readers find nothing in the slot yet. slot is the
+// one reserved, -1 if none; m is the meta word with the tag set.
+func (c *core) lockFor(b *bucket, h uint64) (m uint64, slot int, ok bool) {
+	m = b.meta.Load()
+	f := free(m)
+	if m&(locked|gone) == 0 && f != 0 {
+		slot = first(f)
+		with := m | (h&0x7f|0x80)<<(8*slot)
+		// ACQUIRE chain.
+		if b.meta.CompareAndSwap(m, with|locked) {
+			return with, slot, true
+		}
+	}
+	m, ok = c.lock(b, h)
+	return m, -1, ok
+}
+
+// unreserve takes back the tag that lockFor set.
+func unreserve(m uint64, slot int) uint64 {
+	if slot < 0 {
+		return m
+	}
+	return m &^ (0xff << (8 * slot))
+}
+
 // unlock publishes m, the new meta word, and releases the chain.
 func (c *core) unlock(b *bucket, h, m uint64) {
 	// PUBLISH chain: everything written to the chain under the lock.

@@ -138,25 +138,28 @@ type placed struct {
 	linked bool   // the chain became longer by a bucket
 }
 
-// put links e in the first free slot of a chain that is locked and holds no
-// entry with that key. It fails, changing nothing, when the slot would lie
-// deeper than limit.
+// put links e in the slot that lockFor reserved, or in the first free slot of a
+// chain that is locked, and holds no entry with that key. It fails, changing
+// nothing, when the slot would lie deeper than limit.
 //
 // The tag is published before the slot, so the store to the slot is the instant
 // from which every reader finds e: one that comes through a stale tag sees e no
 // sooner than one that comes after.
-func (c *core) put(v *version, b *bucket, h, m uint64, e unsafe.Pointer, limit int) (p placed, ok bool) {
-	f := free(m)
-	if f == 0 {
-		return c.putOver(v, b, h, m, e, limit)
+func (c *core) put(v *version, b *bucket, h, m uint64, slot int, e unsafe.Pointer, limit int) (p placed, ok bool) {
+	if slot < 0 {
+		f := free(m)
+		if f == 0 {
+			return c.putOver(v, b, h, m, e, limit)
+		}
+		slot = first(f)
+		tag := (h&0x7f | 0x80) << (8 * slot)
+		b.meta.Or(tag)
+		m |= tag
 	}
-	i := first(f)
-	tag := (h&0x7f | 0x80) << (8 * i)
-	b.meta.Or(tag)
 	yield.Point("rhmap.put")
 	// PUBLISH slot: the entry's key and value were stored before.
-	atomic.StorePointer(b.at(i), e)
-	return placed{meta: m | tag}, true
+	atomic.StorePointer(b.at(slot), e)
+	return placed{meta: m}, true
 }
 
 func (c *core) putOver(v *version, b *bucket, h, m uint64, e unsafe.Pointer, limit int) (p placed, ok bool) {

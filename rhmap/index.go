@@ -47,26 +47,35 @@ func (x *index[K]) look(v *version, h uint64, k *K) (*version, uint64, *bucket, 
 // acquire locks the chain of *k where it rules, helping with a resize on the way.
 func (x *index[K]) acquire(k *K) (*version, uint64, *bucket, uint64) {
 	v := x.cur.Load()
-	return x.acquireFrom(v, x.hasher.sum(&v.hashKey, k), k)
-}
-
-// acquireFrom is acquire for one who knows the hash of *k in version v.
-func (x *index[K]) acquireFrom(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
-	if x.cur.Load() != v {
-		x.advance(helpUnits) // the chain has moved already, others have not
-	}
+	h := x.hasher.sum(&v.hashKey, k)
 	for {
-		if v.next.Load() != nil {
-			x.help(v, h, helpUnits)
-		}
+		x.assist(v, h)
 		b := v.bucketMade(h)
 		if m, ok := x.lock(b, h); ok {
 			return v, h, b, m
 		}
-		nv := x.after(v)
-		if nv.ep != v.ep {
-			h = x.hasher.sum(&nv.hashKey, k)
-		}
-		v = nv
+		v, h = x.next(v, h, k)
 	}
+}
+
+// acquireFor is acquire for one who means to insert (lockFor), and knows the hash
+// of *k in a version that was current.
+func (x *index[K]) acquireFor(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64, int) {
+	for {
+		x.assist(v, h)
+		b := v.bucketMade(h)
+		if m, slot, ok := x.lockFor(b, h); ok {
+			return v, h, b, m, slot
+		}
+		v, h = x.next(v, h, k)
+	}
+}
+
+// next goes on to the version after v.
+func (x *index[K]) next(v *version, h uint64, k *K) (*version, uint64) {
+	nv := x.after(v)
+	if nv.ep != v.ep {
+		h = x.hasher.sum(&nv.hashKey, k)
+	}
+	return nv, h
 }

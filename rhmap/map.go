@@ -18,8 +18,7 @@ import (
 // not equal to itself (NaN) panics: nobody could ever remove it.
 //
 // R11 covers the operations that change something and those that find something.
-// One that changes nothing, such as a Delete of an absent key, takes no lock, and
-// synchronizes with the removal it saw only.
+// A Load that finds nothing synchronizes with the removal it saw only.
 type Map[K comparable, V any] struct {
 	index[K]
 	direct bool // V is one pointer; immutable
@@ -167,7 +166,7 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 	}
 	limit := chainLimit
 	for {
-		v, h, b, meta := m.acquireFrom(v, h, k)
+		v, h, b, meta, slot := m.acquireFor(v, h, k)
 		if e, _, _ := m.scanLocked(b, meta, h, k); e != nil {
 			if mode == storeAbsent {
 				old = atomic.LoadPointer(&e.val)
@@ -178,12 +177,12 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 				// PUBLISH value.
 				old = atomic.SwapPointer(&e.val, cell)
 			}
-			m.unlock(b, h, meta)
+			m.unlock(b, h, unreserve(meta, slot))
 			return old, true, nil
 		}
 		if !m.reserve() {
 			if mode == storeWithin {
-				m.unlock(b, h, meta)
+				m.unlock(b, h, unreserve(meta, slot))
 				return nil, false, ErrFull
 			}
 			m.total.Add(1)
@@ -191,7 +190,7 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 		if fresh == nil {
 			fresh = m.newEntry(k, value)
 		}
-		at, ok := m.put(v, b, h, meta, unsafe.Pointer(fresh), limit)
+		at, ok := m.put(v, b, h, meta, slot, unsafe.Pointer(fresh), limit)
 		if ok {
 			m.lot(h).count.Add(1)
 			m.unlock(b, h, at.meta)
@@ -223,7 +222,7 @@ func (m *Map[K, V]) insertLocked(v *version, b *bucket, h, meta uint64, e *entry
 	if !m.reserve() {
 		m.total.Add(1)
 	}
-	at, _ := m.put(v, b, h, meta, unsafe.Pointer(e), noLimit)
+	at, _ := m.put(v, b, h, meta, -1, unsafe.Pointer(e), noLimit)
 	m.lot(h).count.Add(1)
 	m.unlock(b, h, at.meta)
 	switch {
@@ -239,20 +238,15 @@ func (m *Map[K, V]) Delete(key K) { m.LoadAndDelete(key) }
 
 // LoadAndDelete removes key and returns the value it had, and whether it had one.
 func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
-	v, h, p := m.peek(&key)
-	if p == nil {
-		return value, false
-	}
-	if p = m.remove(v, h, &key, nil); p == nil {
-		return value, false
-	}
-	return m.value(p), true
+	m.ready()
+	p := m.remove(&key, nil)
+	return m.valueOr0(p), p != nil
 }
 
-// remove removes *k if it is there, and its val is want (nil: any), and returns
+// remove removes *k if it is there and its val is want (nil: any), and returns
 // what val was.
-func (m *Map[K, V]) remove(v *version, h uint64, k *K, want unsafe.Pointer) (p unsafe.Pointer) {
-	v, h, b, meta := m.acquireFrom(v, h, k)
+func (m *Map[K, V]) remove(k *K, want unsafe.Pointer) (p unsafe.Pointer) {
+	v, h, b, meta := m.acquire(k)
 	e, o, i := m.scanLocked(b, meta, h, k)
 	if e != nil {
 		p = atomic.LoadPointer(&e.val)
@@ -280,14 +274,14 @@ func (m *Map[K, V]) bury(b *bucket, h, meta uint64, e *entry[K], o *bucket, i in
 // with ==; old must be comparable, or it panics, as sync.Map does.
 func (m *Map[K, V]) CompareAndSwap(key K, old, new V) (swapped bool) {
 	for {
-		v, h, p := m.peek(&key)
+		_, _, p := m.peek(&key)
 		if p == nil || any(m.value(p)) != any(old) {
 			return false
 		}
 		// The lock is taken only after the comparison, which may panic. What p
 		// stands for is immutable, so if p is still there so is the value.
 		cell := m.cell(new)
-		_, h, b, meta := m.acquireFrom(v, h, &key)
+		_, h, b, meta := m.acquire(&key)
 		e, _, _ := m.scanLocked(b, meta, h, &key)
 		swapped = e != nil && atomic.LoadPointer(&e.val) == p
 		if swapped {
@@ -305,11 +299,11 @@ func (m *Map[K, V]) CompareAndSwap(key K, old, new V) (swapped bool) {
 // does.
 func (m *Map[K, V]) CompareAndDelete(key K, old V) (deleted bool) {
 	for {
-		v, h, p := m.peek(&key)
+		_, _, p := m.peek(&key)
 		if p == nil || any(m.value(p)) != any(old) {
 			return false
 		}
-		if m.remove(v, h, &key, p) != nil {
+		if m.remove(&key, p) != nil {
 			return true
 		}
 	}

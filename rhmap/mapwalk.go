@@ -4,6 +4,8 @@ import (
 	"iter"
 	"sync/atomic"
 	"unsafe"
+
+	"corelane/internal/yield"
 )
 
 // MapWalker is a walk over a Map, in the order of the hashes. It is for one
@@ -70,26 +72,46 @@ func (w *MapWalker[K, V]) next() *entry[K] {
 // refill takes the entries of the next chains. Entries are never used again, so
 // those from the head of a chain belong to it; the others prove it by their hash.
 func (w *MapWalker[K, V]) refill() {
-	var space [walkBuffer + 4*slotsPer]found
-	ep := w.cur.ep
-	seen, _ := w.cur.gather(space[:0], walkBuffer, walkBuffer)
 	w.buf, w.i = w.own[:0], 0
+	for len(w.buf) < walkBuffer && !w.cur.over {
+		v, b, m := w.cur.chain()
+		if b == nil {
+			w.cur.pass(v.segmentLast(w.cur.pos))
+			continue
+		}
+		yield.Point("rhmap.walk")
+		lo, hi := w.cur.pos, v.last(w.cur.pos)
+		foreign := lo != v.start(v.index(lo))
+		for hops := int32(-1); ; hops-- {
+			for u := used(m); u != 0; u &= u - 1 {
+				if e := (*entry[K])(b.entry(first(u))); e != nil && (!foreign || w.within(e, lo, hi)) {
+					w.buf = append(w.buf, e)
+				}
+			}
+			o := b.next.Load()
+			if hops < 0 {
+				hops = v.longest.Load()
+			}
+			if o == nil || hops == 0 {
+				break
+			}
+			b, m, foreign = o, o.meta.Load(), true
+		}
+		w.cur.pass(hi)
+	}
 	var alive int
-	for i := range seen { // start all cache misses before waiting for one
-		if atomic.LoadPointer(&(*entry[K])(seen[i].e).val) != nil {
+	for _, e := range w.buf { // start all cache misses before waiting for one
+		if atomic.LoadPointer(&e.val) != nil {
 			alive++
 		}
 	}
-	for i := range seen {
-		f := &seen[i]
-		if f.foreign {
-			if h := w.m.hash(&ep.hashKey, unsafe.Pointer(f.e)); h < f.lo || h > f.hi {
-				continue
-			}
-		}
-		w.buf = append(w.buf, (*entry[K])(f.e))
-	}
 	_ = alive
+}
+
+// within reports whether the hash of an entry lies in a range.
+func (w *MapWalker[K, V]) within(e *entry[K], lo, hi uint64) bool {
+	h := w.m.hash(&w.cur.ep.hashKey, unsafe.Pointer(e))
+	return h >= lo && h <= hi
 }
 
 // Range calls f with each key and value, until it returns false, by a walk: W1 to
@@ -101,10 +123,15 @@ func (m *Map[K, V]) Range(f func(key K, value V) bool) {
 	w := MapWalker[K, V]{m: m}
 	w.Restart()
 	for {
-		k, v, ok := w.Next()
-		if !ok || !f(k, v) {
+		for _, e := range w.buf {
+			if p := atomic.LoadPointer(&e.val); p != nil && !f(e.key, m.value(p)) {
+				return
+			}
+		}
+		if w.cur.over {
 			return
 		}
+		w.refill()
 	}
 }
 

@@ -35,7 +35,7 @@ type protoRules struct {
 	deathLate    bool // broken: the slot is cleared before the life ends
 	noLifeCheck  bool // broken: readers do not read the life a second time
 	noSlotCheck  bool // broken: walkers do not read the slot a second time
-	noRangeCheck bool // broken: walkers do not check the hash of the key
+	noRangeCheck bool // broken: walkers do not check the hash of the key, retired chain or not
 	clearOld     bool // broken: the mover clears the slots of the old chain
 	readOld      bool // broken: a reader searches a chain that was retired before it came
 }
@@ -376,9 +376,9 @@ func (p proto) reader(steps *[]protoStep) {
 	}
 }
 
-// walker: 0 start; 1 load meta; 2 slot; 3 life; 4 key; 5 slot again; 6 return what
-// is buffered; 7 done. It need not load the life again, as a reader does: Next
-// does.
+// walker: 0 start; 1 load meta; 2 slot; 3 life; 4 slot again; 5 meta again, and if
+// the chain has been retired 8 the key; 6 return what is buffered; 7 done. It need
+// not load the life again, as a reader does: Next does.
 func (p proto) walker(steps *[]protoStep) {
 	s := p
 	at := func() *uint8 { return &s.ch[p.rver][p.rchain].slot[p.rslot] }
@@ -419,17 +419,25 @@ func (p proto) walker(steps *[]protoStep) {
 		}
 		emit(steps, s, "walker loads life %d of node %d", p.gen[p.rnode], p.rnode)
 	case 4:
-		s.rseen, s.rpc = p.key[p.rnode], 5
-		emit(steps, s, "walker loads key")
-	case 5:
-		skip()
-		inSlot := *at() == p.rnode+1 || p.rules.noSlotCheck
-		inRange := p.rseen >= p.pos && p.rseen <= p.end || p.rules.noRangeCheck
-		if inSlot && inRange {
-			s.buf[s.nbuf] = p.rnode<<4 | p.rgen
-			s.nbuf++
+		s.rpc = 5
+		if *at() != p.rnode+1 && !p.rules.noSlotCheck {
+			skip()
 		}
 		emit(steps, s, "walker loads slot again")
+	case 5:
+		if c := &p.ch[p.rver][p.rchain]; c.gone && !p.rules.noRangeCheck {
+			s.rpc = 8
+		} else {
+			skip()
+			s.take()
+		}
+		emit(steps, s, "walker loads meta again")
+	case 8:
+		skip()
+		if k := p.key[p.rnode]; k >= p.pos && k <= p.end {
+			s.take()
+		}
+		emit(steps, s, "walker loads key")
 	case 6:
 		if p.nbuf > 0 { // Next, oldest first
 			n, gen := p.buf[0]>>4, p.buf[0]&15
@@ -457,6 +465,12 @@ func (p proto) walker(steps *[]protoStep) {
 		}
 		emit(steps, s, "walker goes on")
 	}
+}
+
+// take buffers the node and the life the walker holds.
+func (p *proto) take() {
+	p.buf[p.nbuf] = p.rnode<<4 | p.rgen
+	p.nbuf++
 }
 
 // protoStarts are tables to begin with: keys of the two nodes; -1 means dead.

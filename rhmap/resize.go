@@ -111,18 +111,17 @@ func (c *core) reseed(v *version) bool {
 	return true
 }
 
-// help moves the chain of hash h in v, and up to units more, if v is being left.
-func (c *core) help(v *version, h uint64, units int) {
+// assist is what a writer of hash h in v does for a resize: if v is being left it
+// moves the chain of h and helpUnits more.
+func (c *core) assist(v *version, h uint64) {
 	// ACQUIRE resize.
-	nv := v.next.Load()
-	if nv == nil || nv == retired {
-		return
+	if nv := v.next.Load(); nv != nil && nv != retired {
+		done := 0
+		if c.move(v, nv, unitOf(v, nv, h)) {
+			done++
+		}
+		c.moveSome(v, nv, helpUnits, done)
 	}
-	done := 0
-	if c.move(v, nv, unitOf(v, nv, h)) {
-		done++
-	}
-	c.moveSome(v, nv, units, done)
 }
 
 // moveSome claims and moves up to n units, adds them to the done ones the caller
@@ -238,7 +237,7 @@ func (c *core) scatter(v, nv *version, i int) bool {
 		h := c.hash(&nv.hashKey, e)
 		d := nv.bucketMade(h)
 		dm, _ := c.lock(d, h) // nv cannot be left before v is
-		p, _ := c.put(nv, d, h, dm, e, noLimit)
+		p, _ := c.put(nv, d, h, dm, -1, e, noLimit)
 		c.unlock(d, h, p.meta)
 		if p.depth > chainLimit {
 			c.weak.Store(true)

@@ -213,20 +213,22 @@ func (t *Table[K, N]) InsertUnique(k *K, n *N) (ref Ref[N], inserted bool, err e
 		return ref, false, ErrFull
 	}
 	node.setKey(k)
+	v := t.cur.Load()
+	h := t.hasher.sum(&v.hashKey, k)
 	for limit := chainLimit; ; {
-		v, h, b, m := t.acquire(k)
+		v, h, b, m, slot := t.acquireFor(v, h, k)
 		if old := t.scanLocked(b, m, h, k); old != nil {
 			ref = Ref[N]{t.object(old), old.gen.Load()}
-			t.unlock(b, h, m)
+			t.unlock(b, h, unreserve(m, slot))
 			t.release()
 			return ref, false, nil
 		}
 		if t.closed.Load() {
-			t.unlock(b, h, m)
+			t.unlock(b, h, unreserve(m, slot))
 			t.release()
 			return ref, false, ErrClosed
 		}
-		p, ok := t.put(v, b, h, m, unsafe.Pointer(node), limit)
+		p, ok := t.put(v, b, h, m, slot, unsafe.Pointer(node), limit)
 		if !ok {
 			t.unlock(b, h, m)
 			if limit, err = t.overlong(v, p.depth); err != nil {

@@ -97,11 +97,11 @@ func (w *Walker[K, N]) refill(limit int) (chains int) {
 // alive appends to refs the entries that are elements of their range.
 //
 // The node in a slot may be removed, and inserted elsewhere, at any moment, in
-// whatever life it is by then. So the life is read first, then the key, and then
-// the slot again: if the chain was ruling, that life was in that slot, or has
-// ended. If the chain had been retired meanwhile the slot proves nothing, but the
-// range does: another step covers that key. The key may be one of a later life,
-// but then this one has ended, and Next drops it.
+// whatever life it is by then. So the life is read first and then the slot again,
+// and then the head. If the chain still ruled, that life was in that slot, or has
+// ended, and then Next drops it. If the chain had been retired meanwhile the slot
+// proves nothing, but the hash of the key does: if it lies outside the range,
+// another step covers that key.
 func (t *Table[K, N]) alive(ep *epoch, seen []found, refs []Ref[N]) []Ref[N] {
 	var lives uint64
 	for i := range seen { // start all cache misses before waiting for one
@@ -116,13 +116,16 @@ func (t *Table[K, N]) alive(ep *epoch, seen []found, refs []Ref[N]) []Ref[N] {
 			continue
 		}
 		yield.Point("rhmap.walk.life")
-		k := n.Key()
 		if atomic.LoadPointer(f.at) != f.e {
 			continue
 		}
-		if h := t.hasher.sum(&ep.hashKey, &k); h >= f.lo && h <= f.hi {
-			refs = append(refs, Ref[N]{t.object(n), gen})
+		if f.foreign || f.head.meta.Load()&gone != 0 {
+			k := n.Key()
+			if h := t.hasher.sum(&ep.hashKey, &k); h < f.lo || h > f.hi {
+				continue
+			}
 		}
+		refs = append(refs, Ref[N]{t.object(n), gen})
 	}
 	return refs
 }

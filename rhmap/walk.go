@@ -38,10 +38,11 @@ type cursor struct {
 
 // found is an entry a step came across.
 type found struct {
-	e  unsafe.Pointer
-	at *unsafe.Pointer // its slot
-	lo uint64          // the range of the step
-	hi uint64
+	e    unsafe.Pointer
+	at   *unsafe.Pointer // its slot
+	head *bucket         // of its chain
+	lo   uint64          // the range of the step
+	hi   uint64
 	// foreign says that the entry may lie outside the range: the range is only a
 	// part of the chain's (the table shrank), or the overflow bucket may have
 	// come to another chain meanwhile.
@@ -80,12 +81,12 @@ func (w *cursor) gather(buf []found, want, chains int) ([]found, int) {
 		}
 		yield.Point("rhmap.walk")
 		lo, hi := w.pos, v.last(w.pos)
-		foreign := lo != v.start(v.index(lo))
+		foreign, head := lo != v.start(v.index(lo)), b
 		for hops := int32(-1); ; hops-- {
 			for u := used(m); u != 0; u &= u - 1 {
 				at := b.at(first(u))
 				if e := atomic.LoadPointer(at); e != nil {
-					buf = append(buf, found{e, at, lo, hi, foreign})
+					buf = append(buf, found{e, at, head, lo, hi, foreign})
 				}
 			}
 			o := b.next.Load()
