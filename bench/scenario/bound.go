@@ -194,11 +194,13 @@ func (b *bounder) ceiling(value []float64, memory int64) *ceiling {
 
 // at returns the bound for a cache that never holds more than that.
 func (c *ceiling) at(memory int64) float64 {
-	prices := c.prices
+	use := make([]float64, c.windows)
+	u := c.dual(c.prices, memory, use)
 	if memory > c.nominal+c.nominal/50 {
-		prices = c.improve(prices, memory)
+		// Other prices are better for so much more; but more memory must not seem
+		// to deliver less because its prices were found with better luck.
+		u = min(u, max(c.dual(c.improve(c.prices, memory), memory, use), c.dual(c.prices, c.nominal, use)))
 	}
-	u := c.dual(prices, memory, make([]float64, c.windows))
 	// What rounding may have taken off is put back: it must stay a bound.
 	return min(u*(1+1e-9)+1e-6, c.total)
 }

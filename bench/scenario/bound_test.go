@@ -143,13 +143,20 @@ func TestBoundOfDisjointRounds(t *testing.T) {
 }
 
 func TestBoundGrowsWithMemory(t *testing.T) {
-	v := overloadVariant(Quick, 200, 8, 0)
-	b := newBounds(v.build(1), &v)
-	last := 0
-	for _, memory := range []int64{4 * mib, 4*mib + 2560, 6 * mib, 8 * mib, 64 * mib} {
-		n, _ := b.at(memory)
-		require.GreaterOrEqual(t, n, last)
-		last = n
+	for name, v := range map[string]Variant{"overload": overloadVariant(Quick, 200, 8, 0), "some": someVariants.Variants(Quick)[0]} {
+		t.Run("load="+name, func(t *testing.T) {
+			b := newBounds(v.build(1), &v)
+			least, most := 0, 0.0
+			for _, memory := range []int64{0, 2560, v.Limits.High / 50, v.Limits.High / 40, v.Limits.High / 2, v.Limits.High, 64 * mib} {
+				n, bytes := b.at(v.Limits.High + memory)
+				require.GreaterOrEqual(t, n, least, "%d bytes more", memory)
+				require.GreaterOrEqual(t, bytes, most*(1-1e-9), "%d bytes more", memory)
+				if memory == 0 {
+					least, most = n, bytes
+				}
+			}
+			n, _ := b.at(128 * mib)
+			require.Equal(t, len(b.count.dgrams), n, "128 MiB hold everything")
+		})
 	}
-	require.Equal(t, len(b.count.dgrams), last, "64 MiB hold everything")
 }
