@@ -81,36 +81,35 @@ func (b *bucket) at(i int) *unsafe.Pointer {
 // entry loads slot i.
 func (b *bucket) entry(i int) unsafe.Pointer { return atomic.LoadPointer(b.at(i)) }
 
-// lock takes the lock of a chain and returns the meta word without it. It fails
-// when the chain has been retired, and then takes nothing.
-func (c *core) lock(b *bucket, h uint64) (m uint64, ok bool) {
+// tryLock takes the lock of a chain and returns the meta word without it, unless
+// the chain is locked or retired.
+func (b *bucket) tryLock() (m uint64, ok bool) {
 	m = b.meta.Load()
 	// ACQUIRE chain.
-	if m&(locked|gone) == 0 && b.meta.CompareAndSwap(m, m|locked) {
+	return m, m&(locked|gone) == 0 && b.meta.CompareAndSwap(m, m|locked)
+}
+
+// lock takes the lock of a chain and returns the meta word without it. It fails
+// when the chain has been retired, and then takes nothing.
+func (c *core) lock(b *bucket) (m uint64, ok bool) {
+	if m, ok = b.tryLock(); ok {
 		return m, true
 	}
-	return c.lockSlow(b, h)
+	return c.lockSlow(b)
 }
 
-// lockFor is lock for one who means to insert: if the head has a free slot, its
-// tag is set by the same CAS. Readers find nothing in the slot yet. slot is the
-// one reserved, -1 if none; m is the meta word with the tag set.
-func (c *core) lockFor(b *bucket, h uint64) (m uint64, slot int, ok bool) {
+// tryLockFor is tryLock for one who means to insert: it succeeds only if the head
+// has a free slot, and sets its tag by the same CAS. Readers find nothing in the
+// slot yet. m is the meta word with that tag.
+func (b *bucket) tryLockFor(h uint64) (m uint64, slot int, ok bool) {
 	m = b.meta.Load()
-	f := free(m)
-	if m&(locked|gone) == 0 && f != 0 {
-		slot = first(f)
-		with := m | (h&0x7f|0x80)<<(8*slot)
-		// ACQUIRE chain.
-		if b.meta.CompareAndSwap(m, with|locked) {
-			return with, slot, true
-		}
-	}
-	m, ok = c.lock(b, h)
-	return m, -1, ok
+	slot = first(free(m))
+	with := m | (h&0x7f|0x80)<<(8*slot&63)
+	// ACQUIRE chain.
+	return with, slot, m&(locked|gone) == 0 && slot < slotsPer && b.meta.CompareAndSwap(m, with|locked)
 }
 
-// unreserve takes back the tag that lockFor set.
+// unreserve takes back the tag that tryLockFor set.
 func unreserve(m uint64, slot int) uint64 {
 	if slot < 0 {
 		return m
@@ -119,12 +118,14 @@ func unreserve(m uint64, slot int) uint64 {
 }
 
 // unlock publishes m, the new meta word, and releases the chain.
-func (c *core) unlock(b *bucket, h, m uint64) {
+func (c *core) unlock(b *bucket, m uint64) {
 	// PUBLISH chain: everything written to the chain under the lock.
 	if b.meta.Swap(m&^(locked|parked))&parked != 0 {
-		c.parking(b).wake()
+		c.wake(b)
 	}
 }
+
+func (c *core) wake(b *bucket) { c.parking(b).wake() }
 
 // Patience of a writer that finds a chain locked. Critical sections last some
 // ten nanoseconds, unless their owner has been descheduled: then spinning on
@@ -134,7 +135,7 @@ const (
 	giveUp = 4 // calls of Gosched before parking
 )
 
-func (c *core) lockSlow(b *bucket, h uint64) (m uint64, ok bool) {
+func (c *core) lockSlow(b *bucket) (m uint64, ok bool) {
 	for range giveUp {
 		for range spins {
 			m = b.meta.Load()

@@ -28,7 +28,7 @@ func (m *Map[K, V]) Compute(key K, f func(old V, loaded bool) (V, ComputeOp)) (a
 		done := false
 		defer func() {
 			if !done {
-				m.unlock(b, h, meta)
+				m.unlock(b, meta)
 			}
 		}()
 		if ok = e != nil; ok {
@@ -45,19 +45,19 @@ func (m *Map[K, V]) Compute(key K, f func(old V, loaded bool) (V, ComputeOp)) (a
 	case op == UpdateOp && ok:
 		// PUBLISH value.
 		atomic.StorePointer(&e.val, m.cell(actual))
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 	case op == UpdateOp:
 		m.insertLocked(v, b, h, meta, m.newEntry(&key, actual))
 		ok = true
 	case op == DeleteOp && ok:
 		meta = m.bury(b, h, meta, e, o, i)
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 		if used(meta) == 0 {
 			m.shrink(v)
 		}
 		actual, ok = *new(V), false
 	default:
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 	}
 	return actual, ok
 }

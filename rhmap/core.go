@@ -34,7 +34,7 @@ type core struct {
 	limits  limits
 	total   atomic.Int64 // elements, reserved before they are inserted; kept only if limits.max > 0
 	closed  atomic.Bool  // false -> true, by Close
-	weak    atomic.Bool  // false -> true: a fresh key did not cure a chain, so no key will
+	weak    atomic.Bool  // an over-long chain showed while moving to the newest key; reset by the next reseed
 	grows   atomic.Int64
 	shrinks atomic.Int64
 	reseeds atomic.Int64
@@ -138,7 +138,7 @@ type placed struct {
 	linked bool   // the chain became longer by a bucket
 }
 
-// put links e in the slot that lockFor reserved, or in the first free slot of a
+// put links e in the slot that tryLockFor reserved, or in the first free slot of a
 // chain that is locked, and holds no entry with that key. It fails, changing
 // nothing, when the slot would lie deeper than limit.
 //
@@ -253,8 +253,8 @@ func (c *core) fence() {
 			if b == nil {
 				continue
 			}
-			if m, ok := c.lock(b, h); ok {
-				c.unlock(b, h, m)
+			if m, ok := c.lock(b); ok {
+				c.unlock(b, m)
 			}
 		}
 	}

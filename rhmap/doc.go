@@ -44,9 +44,9 @@
 //	R5   Len is exact when no write runs, and never negative.
 //	R6   A table grows at 4.5 elements per bucket and shrinks at 1.2, to what
 //	     Capacity asked for; overflow buckets go when they are empty.
-//	R7   A chain of more than 24 elements moves the table to a fresh hash key,
-//	     unless that did not help before. What that costs is bounded by what the
-//	     attack has cost.
+//	R7   A chain of more than 24 elements moves the table to a fresh hash key. What
+//	     that costs is bounded by what the long chains have cost before: with a
+//	     hopeless hash it happens once per doubling of the table.
 //	R8   With Max set the table never holds more. Refused inserts change nothing.
 //	R9   InsertUnique, Lookup, LookupBatch, Remove, Walker.Next and Probe allocate
 //	     nothing in the steady state.

@@ -1,5 +1,7 @@
 package rhmap
 
+import "hash/maphash"
+
 // index is a core whose entries have keys of type K: the part of Map and Table
 // that hashes.
 type index[K comparable] struct {
@@ -44,31 +46,56 @@ func (x *index[K]) look(v *version, h uint64, k *K) (*version, uint64, *bucket, 
 	return nv, h, b, b.meta.Load()
 }
 
+// hashNow returns the current version, and the hash of *k in it.
+func (x *index[K]) hashNow(k *K) (v *version, h uint64) {
+	v = x.cur.Load()
+	if x.hasher.kind == hashBytes { // spares a call
+		return v, maphash.Bytes(v.seed, memory(k))
+	}
+	return v, x.hasher.sum(&v.hashKey, k)
+}
+
 // acquire locks the chain of *k where it rules, helping with a resize on the way.
 func (x *index[K]) acquire(k *K) (*version, uint64, *bucket, uint64) {
-	v := x.cur.Load()
-	h := x.hasher.sum(&v.hashKey, k)
+	v, h := x.hashNow(k)
+	if b := v.bucket(h); b != nil && v.next.Load() == nil { // nearly always
+		if m, ok := b.tryLock(); ok {
+			return v, h, b, m
+		}
+	}
+	return x.acquireSlow(v, h, k)
+}
+
+func (x *index[K]) acquireSlow(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64) {
 	for {
-		x.assist(v, h)
-		b := v.bucketMade(h)
-		if m, ok := x.lock(b, h); ok {
+		b := x.bucketTo(v, h)
+		if m, ok := x.lock(b); ok {
 			return v, h, b, m
 		}
 		v, h = x.next(v, h, k)
 	}
 }
 
-// acquireFor is acquire for one who means to insert (lockFor), and knows the hash
-// of *k in a version that was current.
-func (x *index[K]) acquireFor(v *version, h uint64, k *K) (*version, uint64, *bucket, uint64, int) {
-	for {
-		x.assist(v, h)
-		b := v.bucketMade(h)
-		if m, slot, ok := x.lockFor(b, h); ok {
+// acquireFor is acquire for one who means to insert, and knows the hash of *k in a
+// version that was current. slot is the one reserved, -1 if none was free; m has
+// its tag set.
+func (x *index[K]) acquireFor(v *version, h uint64, k *K) (_ *version, _ uint64, _ *bucket, m uint64, slot int) {
+	if b := v.bucket(h); b != nil && v.next.Load() == nil {
+		if m, slot, ok := b.tryLockFor(h); ok {
 			return v, h, b, m, slot
 		}
-		v, h = x.next(v, h, k)
 	}
+	v, h, b, m := x.acquireSlow(v, h, k)
+	return v, h, b, m, -1
+}
+
+// bucketTo returns the head of the chain of h in v to a writer, who first does
+// his share of a resize.
+func (c *core) bucketTo(v *version, h uint64) *bucket {
+	if v.next.Load() != nil {
+		c.assist(v, h)
+	}
+	return v.bucketMade(h)
 }
 
 // next goes on to the version after v.

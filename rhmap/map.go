@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"corelane/internal/yield"
 )
 
 // Map is a concurrent map[K]V with the methods of sync.Map and xsync. The zero
@@ -93,13 +95,20 @@ func (m *Map[K, V]) search(v *version, h uint64, k *K) (p unsafe.Pointer) {
 	return m.scan(v, b, meta, h, k)
 }
 
-// peek looks for key, so that what a write needs can be allocated before it takes
-// the lock, and what changes nothing need not take it.
+// peek looks for key among the first candidates, so that a write can allocate
+// what it will probably need before it takes the lock. When p is nil the key may
+// be there all the same.
 func (m *Map[K, V]) peek(key *K) (v *version, h uint64, p unsafe.Pointer) {
 	m.ready()
-	v = m.cur.Load()
-	h = m.hasher.sum(&v.hashKey, key)
-	return v, h, m.search(v, h, key)
+	v, h = m.hashNow(key)
+	if b := v.bucket(h); b != nil {
+		if x := match(b.meta.Load(), tagOf(h)); x != 0 {
+			if e := (*entry[K])(b.entry(first(x))); e != nil && e.key == *key {
+				p = atomic.LoadPointer(&e.val)
+			}
+		}
+	}
+	return v, h, p
 }
 
 // Store sets the value of key.
@@ -127,10 +136,11 @@ func (m *Map[K, V]) Swap(key K, value V) (previous V, loaded bool) {
 // LoadOrStore returns the value of key if there is one; otherwise it stores value
 // and returns that.
 func (m *Map[K, V]) LoadOrStore(key K, value V) (actual V, loaded bool) {
-	v, h, p := m.peek(&key)
+	m.ready()
+	v, h := m.hashNow(&key)
+	p := m.search(v, h, &key)
 	if p == nil {
-		p, loaded, _ = m.write(v, h, p, &key, value, storeAbsent)
-		if !loaded {
+		if p, loaded, _ = m.write(v, h, p, &key, value, storeAbsent); !loaded {
 			return value, false
 		}
 	}
@@ -153,8 +163,8 @@ const (
 	storeAbsent                  // keep the value; ignore limits
 )
 
-// write stores under *k, whose hash in v is h, and where peek found p. It returns
-// what val was.
+// write stores under *k, whose hash in v, which was current, is h. p is not nil if
+// the key is probably there. It returns what val was.
 func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V, mode storeMode) (old unsafe.Pointer, loaded bool, err error) {
 	mustEqualItself(k)
 	var fresh *entry[K]
@@ -177,12 +187,12 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 				// PUBLISH value.
 				old = atomic.SwapPointer(&e.val, cell)
 			}
-			m.unlock(b, h, unreserve(meta, slot))
+			m.unlock(b, unreserve(meta, slot))
 			return old, true, nil
 		}
 		if !m.reserve() {
 			if mode == storeWithin {
-				m.unlock(b, h, unreserve(meta, slot))
+				m.unlock(b, unreserve(meta, slot))
 				return nil, false, ErrFull
 			}
 			m.total.Add(1)
@@ -190,16 +200,24 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 		if fresh == nil {
 			fresh = m.newEntry(k, value)
 		}
+		if slot >= 0 { // as put does
+			yield.Point("rhmap.put")
+			// PUBLISH slot.
+			atomic.StorePointer(b.at(slot), unsafe.Pointer(fresh))
+			m.lot(h).count.Add(1)
+			m.unlock(b, meta)
+			return nil, false, nil
+		}
 		at, ok := m.put(v, b, h, meta, slot, unsafe.Pointer(fresh), limit)
 		if ok {
 			m.lot(h).count.Add(1)
-			m.unlock(b, h, at.meta)
+			m.unlock(b, at.meta)
 			if at.linked {
 				m.grow(v)
 			}
 			return nil, false, nil
 		}
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 		m.release()
 		if limit, err = m.overlong(v, at.depth); err != nil {
 			if mode == storeWithin {
@@ -224,7 +242,7 @@ func (m *Map[K, V]) insertLocked(v *version, b *bucket, h, meta uint64, e *entry
 	}
 	at, _ := m.put(v, b, h, meta, -1, unsafe.Pointer(e), noLimit)
 	m.lot(h).count.Add(1)
-	m.unlock(b, h, at.meta)
+	m.unlock(b, at.meta)
 	switch {
 	case at.depth > chainLimit:
 		_, _ = m.overlong(v, at.depth)
@@ -252,11 +270,11 @@ func (m *Map[K, V]) remove(k *K, want unsafe.Pointer) (p unsafe.Pointer) {
 		p = atomic.LoadPointer(&e.val)
 	}
 	if e == nil || want != nil && p != want {
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 		return nil
 	}
 	meta = m.bury(b, h, meta, e, o, i)
-	m.unlock(b, h, meta)
+	m.unlock(b, meta)
 	if used(meta) == 0 {
 		m.shrink(v)
 	}
@@ -274,7 +292,9 @@ func (m *Map[K, V]) bury(b *bucket, h, meta uint64, e *entry[K], o *bucket, i in
 // with ==; old must be comparable, or it panics, as sync.Map does.
 func (m *Map[K, V]) CompareAndSwap(key K, old, new V) (swapped bool) {
 	for {
-		_, _, p := m.peek(&key)
+		m.ready()
+		v, h := m.hashNow(&key)
+		p := m.search(v, h, &key)
 		if p == nil || any(m.value(p)) != any(old) {
 			return false
 		}
@@ -288,7 +308,7 @@ func (m *Map[K, V]) CompareAndSwap(key K, old, new V) (swapped bool) {
 			// PUBLISH value.
 			atomic.StorePointer(&e.val, cell)
 		}
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 		if swapped {
 			return true
 		}
@@ -299,7 +319,9 @@ func (m *Map[K, V]) CompareAndSwap(key K, old, new V) (swapped bool) {
 // does.
 func (m *Map[K, V]) CompareAndDelete(key K, old V) (deleted bool) {
 	for {
-		_, _, p := m.peek(&key)
+		m.ready()
+		v, h := m.hashNow(&key)
+		p := m.search(v, h, &key)
 		if p == nil || any(m.value(p)) != any(old) {
 			return false
 		}
@@ -321,7 +343,7 @@ func (m *Map[K, V]) Clear() {
 		if o, i := b.find(meta, unsafe.Pointer(e)); o != nil {
 			meta = m.bury(b, h, meta, e, o, i)
 		}
-		m.unlock(b, h, meta)
+		m.unlock(b, meta)
 		if used(meta) == 0 {
 			m.shrink(v)
 		}

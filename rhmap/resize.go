@@ -74,22 +74,26 @@ func (c *core) shrink(v *version) {
 // hash is bad, and the table moves to a fresh key. The first reseed is free;
 // each later one must have been paid for by inserts that crossed a quarter as
 // many buckets as there are elements to move. So even an attacker who learns
-// every key at once costs a bounded number of moves per insert. When the fresh
-// key shows an over-long chain while it is still being moved to, the hash itself
-// is weak, and no key is drawn any more.
+// every key at once costs a bounded number of moves per insert. If an over-long
+// chain showed while the fresh key was still being moved to, the hash itself is
+// probably weak; then moving means crossing long chains, and the price is as many
+// buckets as that could cross.
 func (c *core) overlong(v *version, depth int) (limit int, err error) {
 	overrun := v.ep.overrun.Add(int64(depth))
 	if c.idle(v) {
 		n := c.count()
 		full := n*growDen > v.buckets()*slotsPer*growNum
-		paid := v.ep.n == 0 || overrun >= int64(n/4)
+		price := int64(n / 4)
+		if c.weak.Load() {
+			price = int64(n) * int64(v.longest.Load())
+		}
 		switch {
 		case full && v.bits() < maxBits:
 			if c.start(v, newVersion(v.ep, v.bits()+1)) {
 				c.grows.Add(1)
 			}
 			return chainLimit, nil
-		case paid && !c.weak.Load():
+		case v.ep.n == 0 || overrun >= price:
 			c.reseed(v)
 			return chainLimit, nil
 		}
@@ -104,6 +108,7 @@ func (c *core) overlong(v *version, depth int) (limit int, err error) {
 func (c *core) reseed(v *version) bool {
 	nv := newVersion(c.epoch(v.ep.n+1), v.bits())
 	nv.ep.cur.Store(nv)
+	c.weak.Store(false)
 	if !c.start(v, nv) {
 		return false
 	}
@@ -180,7 +185,7 @@ func (c *core) split(v, nv *version, i int) bool {
 	}
 	to := [2]filler{{c: c, v: nv, h: nv.start(2 * i)}, {c: c, v: nv, h: nv.start(2*i + 1)}}
 	to[0].b, to[1].b = nv.bucketMade(to[0].h), nv.bucketMade(to[1].h)
-	m, ok := c.lock(b, h)
+	m, ok := c.lock(b)
 	if !ok {
 		return false
 	}
@@ -192,7 +197,7 @@ func (c *core) split(v, nv *version, i int) bool {
 	to[1].end()
 	yield.Point("rhmap.moved")
 	// PUBLISH moved: both new chains are complete.
-	c.unlock(b, h, m|moved)
+	c.unlock(b, m|moved)
 	return true
 }
 
@@ -204,11 +209,11 @@ func (c *core) merge(v, nv *version, i int) bool {
 		return false
 	}
 	to := filler{c: c, v: nv, h: nv.start(i), b: nv.bucketMade(nv.start(i))}
-	ma, ok := c.lock(a, ha)
+	ma, ok := c.lock(a)
 	if !ok {
 		return false
 	}
-	mb, ok := c.lock(b, hb)
+	mb, ok := c.lock(b)
 	if invariant.Enabled {
 		invariant.Check(ok, "rhmap: chains %d and %d were not moved together", 2*i, 2*i+1)
 	}
@@ -219,8 +224,8 @@ func (c *core) merge(v, nv *version, i int) bool {
 	yield.Point("rhmap.moved")
 	// PUBLISH moved. Whoever sees the first mark finds the entries of the second
 	// chain in nv as well, and nobody can change those before the second mark.
-	c.unlock(a, ha, ma|moved)
-	c.unlock(b, hb, mb|moved)
+	c.unlock(a, ma|moved)
+	c.unlock(b, mb|moved)
 	return true
 }
 
@@ -229,23 +234,23 @@ func (c *core) merge(v, nv *version, i int) bool {
 func (c *core) scatter(v, nv *version, i int) bool {
 	h := v.start(i)
 	b := v.bucketMade(h)
-	m, ok := c.lock(b, h)
+	m, ok := c.lock(b)
 	if !ok {
 		return false
 	}
 	b.each(m, func(e unsafe.Pointer) {
 		h := c.hash(&nv.hashKey, e)
 		d := nv.bucketMade(h)
-		dm, _ := c.lock(d, h) // nv cannot be left before v is
+		dm, _ := c.lock(d) // nv cannot be left before v is
 		p, _ := c.put(nv, d, h, dm, -1, e, noLimit)
-		c.unlock(d, h, p.meta)
+		c.unlock(d, p.meta)
 		if p.depth > chainLimit {
 			c.weak.Store(true)
 		}
 	})
 	yield.Point("rhmap.moved")
 	// PUBLISH moved.
-	c.unlock(b, h, m|frozen)
+	c.unlock(b, m|frozen)
 	return true
 }
 

@@ -9,7 +9,7 @@ type Stats struct {
 	Spare    int  // overflow buckets kept for later
 	Longest  int  // elements in the longest chain
 	Moving   bool // a resize or reseed is in progress, so a second array exists
-	Weak     bool // a fresh hash key did not help: the hash is weak (see R7)
+	Weak     bool // the newest hash key did not help: the hash is weak, or its key known at once (R7)
 
 	Grows, Shrinks, Reseeds int64 // begun, since the table was made
 }

@@ -213,24 +213,23 @@ func (t *Table[K, N]) InsertUnique(k *K, n *N) (ref Ref[N], inserted bool, err e
 		return ref, false, ErrFull
 	}
 	node.setKey(k)
-	v := t.cur.Load()
-	h := t.hasher.sum(&v.hashKey, k)
+	v, h := t.hashNow(k)
 	for limit := chainLimit; ; {
 		v, h, b, m, slot := t.acquireFor(v, h, k)
 		if old := t.scanLocked(b, m, h, k); old != nil {
 			ref = Ref[N]{t.object(old), old.gen.Load()}
-			t.unlock(b, h, unreserve(m, slot))
+			t.unlock(b, unreserve(m, slot))
 			t.release()
 			return ref, false, nil
 		}
 		if t.closed.Load() {
-			t.unlock(b, h, unreserve(m, slot))
+			t.unlock(b, unreserve(m, slot))
 			t.release()
 			return ref, false, ErrClosed
 		}
 		p, ok := t.put(v, b, h, m, slot, unsafe.Pointer(node), limit)
 		if !ok {
-			t.unlock(b, h, m)
+			t.unlock(b, m)
 			if limit, err = t.overlong(v, p.depth); err != nil {
 				t.release()
 				return ref, false, err
@@ -243,7 +242,7 @@ func (t *Table[K, N]) InsertUnique(k *K, n *N) (ref Ref[N], inserted bool, err e
 		// old array would find n, and one after it, by the slot, would not.
 		node.gen.Store(gen + 1)
 		t.lot(h).count.Add(1)
-		t.unlock(b, h, p.meta)
+		t.unlock(b, p.meta)
 		if p.linked {
 			t.grow(v)
 		}
@@ -290,7 +289,7 @@ func (t *Table[K, N]) Remove(r Ref[N]) bool {
 	// While this life lasts the node is in this chain, and only the holder of
 	// this lock can end it.
 	if n.gen.Load() != r.gen {
-		t.unlock(b, h, m)
+		t.unlock(b, m)
 		return false
 	}
 	// PUBLISH death: the element is gone for everybody, old arrays included.
@@ -298,7 +297,7 @@ func (t *Table[K, N]) Remove(r Ref[N]) bool {
 	yield.Point("rhmap.dead")
 	o, i := b.find(m, unsafe.Pointer(n))
 	m = t.drop(b, h, m, o, i)
-	t.unlock(b, h, m)
+	t.unlock(b, m)
 	if used(m) == 0 {
 		t.shrink(v)
 	}

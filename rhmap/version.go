@@ -111,6 +111,10 @@ func (v *version) bucketMade(h uint64) *bucket {
 	if b := v.bucket(h); b != nil {
 		return b
 	}
+	return v.makeBucket(h)
+}
+
+func (v *version) makeBucket(h uint64) *bucket {
 	seg := newSegment(min(v.buckets(), segBuckets))
 	// PUBLISH segment: zeroed buckets. When two race, one array is dropped.
 	atomic.CompareAndSwapPointer(&v.segs[v.index(h)>>segBits], nil, seg)
