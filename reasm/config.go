@@ -49,8 +49,9 @@ type Expired struct {
 	Key Key
 	// First is the packet of the fragment at offset 0 as it arrived (the first
 	// copy, padding cut), nil if it is not held. A stack answers time exceeded
-	// (ICMP 11/1, ICMPv6 3/1) quoting it, and only if it is there. It is valid
-	// until the hook returns.
+	// (ICMP 11/1, ICMPv6 3/1) quoting it, and only if it is there. In 6LoWPAN, where
+	// nobody is answered, it is the start of the IPv6 packet. It is valid until the
+	// hook returns.
 	First     []byte
 	Bytes     int   // payload bytes held
 	Fragments int   // fragments held

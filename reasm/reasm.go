@@ -40,7 +40,8 @@ type Lane interface {
 	AddBatch(now int64, fs []Fragment, rs []Result) int
 }
 
-// QueueInfo describes one datagram that is held.
+// QueueInfo describes one datagram that is held. In 6LoWPAN its payload is the
+// whole IPv6 packet, of which the link fragments are parts.
 type QueueInfo struct {
 	Key       Key
 	Created   int64 // time of the first fragment, nanoseconds
