@@ -30,8 +30,8 @@ func checkLane[T any](t require.TestingT, l *lane[T], exact bool) {
 		must(key(n.pos) >= l.aged.base, "B1, base")
 		must(before == nil || before.pos <= n.pos, "B1, order")
 	})
-	for level := range uint16(16) {
-		for digit := range uint16(16) {
+	for level := range uint16(tickDigits) {
+		for digit := range uint16(1 << digitBits) {
 			c := l.aged.chain(level, digit)
 			must((c.oldest != nil) == (l.aged.used[level]&(1<<digit) != 0), "A3, used")
 			ring(c, func(n, _ *Node[T]) {

@@ -10,7 +10,7 @@ import (
 // Config describes a PerCPU.
 type Config struct {
 	// Lanes is how many lists there are: one for each goroutine or P that
-	// inserts at the same time. At least 1, at most 65536. A lane is 2.3 KiB.
+	// inserts at the same time. At least 1, at most 65536. A lane is 5.8 KiB.
 	Lanes int
 
 	// Scan bounds the work of a pop: so many nodes, for each victim asked for,

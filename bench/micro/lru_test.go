@@ -100,18 +100,20 @@ func (s *lruMutexContainer) evict() *lruItem {
 	return s.lruContainer.evict()
 }
 
-func lruSubjects(lanes int) []struct {
-	impl string
-	s    lruSubject
-} {
-	return []struct {
-		impl string
-		s    lruSubject
-	}{
-		{"container-list", new(lruContainer)},
-		{"mutex-container-list", new(lruMutexContainer)},
-		{"corelane-global", new(lruGlobal)},
-		{fmt.Sprintf("corelane-percpu-%d", lanes), newLRUPerCPU(lanes)},
+// lruImpl makes one of the lists to compare. Each run of a benchmark makes its own:
+// its ticks start at 0, which a list with a past would take for a clock that
+// stepped back.
+type lruImpl struct {
+	name string
+	make func() lruSubject
+}
+
+func lruImpls(lanes int) []lruImpl {
+	return []lruImpl{
+		{"container-list", func() lruSubject { return new(lruContainer) }},
+		{"mutex-container-list", func() lruSubject { return new(lruMutexContainer) }},
+		{"corelane-global", func() lruSubject { return new(lruGlobal) }},
+		{fmt.Sprintf("corelane-percpu-%d", lanes), func() lruSubject { return newLRUPerCPU(lanes) }},
 	}
 }
 
@@ -145,20 +147,16 @@ func BenchmarkLRUTouchRaw(b *testing.B) {
 // the same interface for all, by one goroutine.
 func BenchmarkLRUTouch(b *testing.B) {
 	for _, n := range []int{1 << 10, 1 << 17} {
-		for _, sub := range lruSubjects(2) {
-			b.Run(fmt.Sprintf("n=%d/impl=%s", n, sub.impl), func(b *testing.B) {
-				items := lruItems(n)
+		for _, impl := range lruImpls(2) {
+			b.Run(fmt.Sprintf("n=%d/impl=%s", n, impl.name), func(b *testing.B) {
+				s, items := impl.make(), lruItems(n)
 				for i, it := range items {
-					sub.s.insert(i, it, 0)
+					s.insert(i, it, 0)
 				}
 				shuffleLRU(items)
 				b.ResetTimer()
 				for i := range b.N {
-					sub.s.touch(items[i&(n-1)], int64(i))
-				}
-				b.StopTimer()
-				for range items {
-					sub.s.evict()
+					s.touch(items[i&(n-1)], int64(i))
 				}
 			})
 		}
@@ -169,17 +167,18 @@ func BenchmarkLRUTouch(b *testing.B) {
 // objects of its own.
 func BenchmarkLRUTouchParallel(b *testing.B) {
 	const n = 1 << 10
-	for _, sub := range lruSubjects(8)[1:] {
-		b.Run(fmt.Sprintf("n=%d/impl=%s", n, sub.impl), func(b *testing.B) {
+	for _, impl := range lruImpls(8)[1:] {
+		b.Run(fmt.Sprintf("n=%d/impl=%s", n, impl.name), func(b *testing.B) {
+			s := impl.make()
 			var lane atomic.Int64
 			b.RunParallel(func(pb *testing.PB) {
 				mine := int(lane.Add(1))
 				items := lruItems(n)
 				for _, it := range items {
-					sub.s.insert(mine, it, 0)
+					s.insert(mine, it, 0)
 				}
 				for i := 0; pb.Next(); i++ {
-					sub.s.touch(items[i&(n-1)], int64(i))
+					s.touch(items[i&(n-1)], int64(i))
 				}
 			})
 		})
@@ -188,39 +187,54 @@ func BenchmarkLRUTouchParallel(b *testing.B) {
 
 // BenchmarkLRUEvict takes the oldest of n objects out and links it again as the
 // newest. touched=0 is a flood of objects used once; touched=1 touches one
-// random object between two evictions, so that most objects have been touched
-// when their turn comes (the touch is part of the time, for all).
+// random object between two evictions, so that nine of ten objects have been
+// touched when their turn comes (the touch is part of the time, for all). With
+// tick=fine each eviction has a tick of its own, the hardest case; with
+// tick=coarse 64 share one, as a millisecond does at 64 thousand a second.
 func BenchmarkLRUEvict(b *testing.B) {
 	for _, n := range []int{1 << 10, 1 << 17} {
-		for _, touched := range []int{0, 1} {
-			for _, sub := range lruSubjects(8) {
-				b.Run(fmt.Sprintf("n=%d/touched=%d/impl=%s", n, touched, sub.impl), func(b *testing.B) {
-					items := lruItems(n)
+		for _, load := range []struct {
+			name    string
+			touched int
+			shift   int
+		}{
+			{"touched=0/tick=fine", 0, 0},
+			{"touched=1/tick=fine", 1, 0},
+			{"touched=1/tick=coarse", 1, 6},
+		} {
+			for _, impl := range lruImpls(8) {
+				b.Run(fmt.Sprintf("n=%d/%s/impl=%s", n, load.name, impl.name), func(b *testing.B) {
+					s, items := impl.make(), lruItems(n)
 					for i, it := range items {
-						sub.s.insert(i&7, it, int64(i))
+						s.insert(i&7, it, int64(i>>load.shift))
 					}
 					shuffleLRU(items)
-					evictLoop(b, sub.s, items, touched)
-					b.StopTimer()
-					for range items {
-						sub.s.evict()
-					}
+					evictLoop(b, s, items, load.touched, load.shift)
 				})
 			}
 		}
 	}
 }
 
-func evictLoop(b *testing.B, s lruSubject, items []*lruItem, touched int) {
-	tick := int64(len(items))
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		tick++
+// evictLoop turns the list over twice before it measures, so that with touches
+// most nodes that come up have been touched.
+func evictLoop(b *testing.B, s lruSubject, items []*lruItem, touched, shift int) {
+	op := int64(len(items))
+	step := func(i int) {
+		op++
+		tick := op >> shift
 		if touched > 0 {
 			s.touch(items[i&(len(items)-1)], tick)
 		}
 		s.insert(i&7, s.evict(), tick)
+	}
+	for i := range 2 * len(items) {
+		step(i)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		step(i)
 	}
 }
 
@@ -230,8 +244,10 @@ func evictLoop(b *testing.B, s lruSubject, items []*lruItem, touched int) {
 // rule=own is the 2013 rule, in which they never meet. The time is per object.
 func BenchmarkLRUEvictParallel(b *testing.B) {
 	const n, lanes = 1 << 14, 8
-	run := func(name string, s lruSubject, batch int, evict func(lane int, into []*lruItem) int) {
-		b.Run(fmt.Sprintf("n=%d/%s", n, name), func(b *testing.B) {
+	type evictor func(s lruSubject, lane int, into []*lruItem) int
+	run := func(name string, impl lruImpl, batch int, evict evictor) {
+		b.Run(fmt.Sprintf("n=%d/%s/batch=%d/impl=%s", n, name, batch, impl.name), func(b *testing.B) {
+			s := impl.make()
 			for i, it := range lruItems(n) {
 				s.insert(i%lanes, it, int64(i))
 			}
@@ -247,7 +263,7 @@ func BenchmarkLRUEvictParallel(b *testing.B) {
 				)
 				for pb.Next() {
 					if left == 0 {
-						left = evict(mine, held)
+						left = evict(s, mine, held)
 					}
 					left--
 					now++
@@ -258,33 +274,29 @@ func BenchmarkLRUEvictParallel(b *testing.B) {
 					s.insert(mine, held[left], now)
 				}
 			})
-			b.StopTimer()
-			for s.evict() != nil {
-			}
 		})
 	}
-	one := func(s lruSubject) func(int, []*lruItem) int {
-		return func(_ int, into []*lruItem) int {
-			into[0] = s.evict()
-			return 1
-		}
+	one := func(s lruSubject, _ int, into []*lruItem) int {
+		into[0] = s.evict()
+		return 1
 	}
-	mc, g, p := new(lruMutexContainer), new(lruGlobal), newLRUPerCPU(lanes)
-	run("rule=oldest/batch=1/impl=mutex-container-list", mc, 1, one(mc))
-	run("rule=oldest/batch=1/impl=corelane-global", g, 1, one(g))
-	run("rule=oldest/batch=1/impl=corelane-percpu-8", p, 1, one(p))
-	run("rule=oldest/batch=32/impl=corelane-percpu-8", p, 32, func(_ int, into []*lruItem) int {
+	impls := lruImpls(lanes)
+	percpu := impls[3]
+	for _, impl := range impls[1:] {
+		run("rule=oldest", impl, 1, one)
+	}
+	run("rule=oldest", percpu, 32, func(s lruSubject, _ int, into []*lruItem) int {
 		var refs [32]lru.Ref[lruItem]
-		got := p.l.PopBatch(refs[:], lru.Any)
+		got := s.(lruPerCPU).l.PopBatch(refs[:], lru.Any)
 		for i, r := range refs[:got] {
 			into[i] = r.Owner
 		}
 		return got
 	})
-	run("rule=own/batch=1/impl=corelane-percpu-8", p, 1, func(lane int, into []*lruItem) int {
-		r, ok := p.l.PopOwn(lane)
+	run("rule=own", percpu, 1, func(s lruSubject, lane int, into []*lruItem) int {
+		r, ok := s.(lruPerCPU).l.PopOwn(lane)
 		if !ok {
-			r, _ = p.l.PopOldest() // this goroutine's lane is new
+			r, _ = s.(lruPerCPU).l.PopOldest() // this goroutine's lane is new
 		}
 		into[0] = r.Owner
 		return 1
