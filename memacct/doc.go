@@ -62,16 +62,17 @@
 // it: a lane asks for at most what every lane could take twice over; a refusal
 // strains the account, which calls all credit below it in and makes every call
 // exact until an eighth of the cap is free again; and two crossed pairs, named in
-// strain.go (memacct.put) and stock_slow.go (memacct.cap), see to it that no credit is
-// put down behind the sweep. model_test.go explores every interleaving of charge,
+// strain.go (memacct.put) and stock_slow.go (memacct.cap), see to it that no credit
+// is put down behind the sweep. model_test.go explores every interleaving of charge,
 // release, refusal and sweep in small, and of the same without the second look.
 //
 // # Choosing limits
 //
-// At 100 % of its cap a stock is a compare-and-swap per level, like Atomic. Code
-// that evicts should aim at a Low that leaves 64 KiB per lane: then it stays on
-// its lanes. High and Low are judged on Used, so they act up to Slack early
-// (at most an eighth of High), never late.
+// At 100 % of its cap a stock counts on shared words, like Atomic: on two Ps with
+// three levels that is 9 to 19 times the cost of a charge from the lane. Code that
+// evicts should aim at a Low that leaves 64 KiB per lane: then it stays on its
+// lanes. High and Low are judged on Used, so they act up to Slack early (at most
+// about an eighth of High), never late.
 //
 // # From
 //

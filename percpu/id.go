@@ -10,7 +10,7 @@ package percpu
 // percpu_nolinkname it is the number of a pooled token: as dense, three times as
 // slow.
 //
-// Cost: 3.6 ns, no allocation.
+// Cost: 3.8 ns, no allocation.
 func ID() int {
 	id := pin()
 	unpin()
