@@ -163,22 +163,25 @@ func churn[K comparable, W rhmap.Words](t *testing.T, n int, key func(uint64) K,
 		for i := range n {
 			s.store(i)
 		}
-		s.churn(2 * n)
+		s.churn(2*n, true)
 		subjects[impl] = s
 	}
 	rounds := 500_000
 	if !*rhmapCompare {
 		rounds = n
 	}
-	med := alternate(impls, func(impl string) int {
-		subjects[impl].churn(rounds)
-		return 2 * rounds
-	})
-	report(t, impls, med)
+	for _, touch := range []bool{false, true} {
+		med := alternate(impls, func(impl string) int {
+			subjects[impl].churn(rounds, touch)
+			return 2 * rounds
+		})
+		t.Logf("touch=%v", touch)
+		report(t, impls, med)
+	}
 	var m0, m1 runtime.MemStats
 	for _, impl := range impls {
 		runtime.ReadMemStats(&m0)
-		subjects[impl].churn(rounds)
+		subjects[impl].churn(rounds, false)
 		runtime.ReadMemStats(&m1)
 		t.Logf("  %s: %.2f B/op %.3f allocs/op", impl, float64(m1.TotalAlloc-m0.TotalAlloc)/float64(2*rounds), float64(m1.Mallocs-m0.Mallocs)/float64(2*rounds))
 	}
@@ -235,7 +238,7 @@ func growLatency(t *testing.T) {
 	}
 }
 
-// walkCost: a whole walk, the value of each object read.
+// walkCost: a whole walk, without and with reading each object.
 func walkCost(t *testing.T) {
 	impls := []string{"table", "map", "xsync4", "xsync3", "sync.Map", "shards64"}
 	for _, n := range sizes {
@@ -252,16 +255,22 @@ func walkCost(t *testing.T) {
 		if !*rhmapCompare {
 			passes = 1
 		}
-		med := alternate(impls, func(impl string) int {
-			for range passes {
-				if got, sum := subjects[impl].walk(); got != n || sum != uint64(n)*uint64(n-1)/2 {
-					t.Fatalf("%s: %d elements of %d", impl, got, n)
-				}
+		for _, read := range []bool{false, true} {
+			want := uint64(0)
+			if read {
+				want = uint64(n) * uint64(n-1) / 2
 			}
-			return passes * n
-		})
-		t.Logf("n=%d", n)
-		report(t, impls, med)
+			med := alternate(impls, func(impl string) int {
+				for range passes {
+					if got, sum := subjects[impl].walk(read); got != n || sum != want {
+						t.Fatalf("%s: %d elements of %d", impl, got, n)
+					}
+				}
+				return passes * n
+			})
+			t.Logf("n=%d read=%v", n, read)
+			report(t, impls, med)
+		}
 	}
 }
 

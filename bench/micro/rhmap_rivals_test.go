@@ -51,9 +51,12 @@ type object[W rhmap.Words] struct {
 // concrete type, so that no rival pays for an interface.
 type mapSubject interface {
 	loads(order []uint32) uint64 // look up key order[i], add the object's value
-	churn(n int)                 // n times: remove the oldest key, insert a fresh one
-	store(i int)                 // insert key number i
-	walk() (n int, sum uint64)   // visit every element, add the object's value
+	// churn does n times: remove the oldest key, insert a fresh one for its object.
+	// With touch it gets the object by removing, reads its value, and writes the
+	// value again before it inserts, as one does who uses the objects.
+	churn(n int, touch bool) uint64
+	store(i int)                        // insert key number i
+	walk(read bool) (n int, sum uint64) // visit every element; with read, add the object's value
 }
 
 // mapBench holds the keys 0..n-1 and their objects, and the fresh keys of churn.
@@ -142,28 +145,36 @@ func (s *tableSubject[K, W]) loads(order []uint32) (sum uint64) {
 	return sum
 }
 
-func (s *tableSubject[K, W]) churn(n int) {
+func (s *tableSubject[K, W]) churn(n int, touch bool) (sum uint64) {
 	for range n {
 		i := s.at
 		s.at = (i + 1) % len(s.refs)
 		k := s.b.word(s.b.next)
 		s.b.next++
+		o := s.b.objs[i]
 		s.t.Remove(s.refs[i])
-		s.refs[i], _, _ = s.t.InsertUnique(&k, s.b.objs[i])
+		if touch {
+			sum += o.value
+			o.value = s.b.next
+		}
+		s.refs[i], _, _ = s.t.InsertUnique(&k, o)
 	}
+	return sum
 }
 
 func (s *tableSubject[K, W]) store(i int) {
 	s.refs[i], _, _ = s.t.InsertUnique(&s.b.words[i], s.b.objs[i])
 }
 
-func (s *tableSubject[K, W]) walk() (n int, sum uint64) {
+func (s *tableSubject[K, W]) walk(read bool) (n int, sum uint64) {
 	for w := s.t.Walk(); ; n++ {
 		r, ok := w.Next()
 		if !ok {
 			return n, sum
 		}
-		sum += r.Node.value
+		if read {
+			sum += r.Node.value
+		}
 	}
 }
 
@@ -188,22 +199,32 @@ func (s *rhSubject[K, W]) loads(order []uint32) (sum uint64) {
 	return sum
 }
 
-func (s *rhSubject[K, W]) churn(n int) {
+func (s *rhSubject[K, W]) churn(n int, touch bool) (sum uint64) {
 	at := int(s.b.next) % len(s.b.keys)
 	for range n {
 		old, k := s.b.fresh(at)
-		s.m.Delete(old)
-		s.m.Store(k, s.b.objs[at])
+		o := s.b.objs[at]
+		if touch {
+			o, _ = s.m.LoadAndDelete(old)
+			sum += o.value
+			o.value = s.b.next
+		} else {
+			s.m.Delete(old)
+		}
+		s.m.Store(k, o)
 		at = (at + 1) % len(s.b.keys)
 	}
+	return sum
 }
 
 func (s *rhSubject[K, W]) store(i int) { s.m.Store(s.b.keys[i], s.b.objs[i]) }
 
-func (s *rhSubject[K, W]) walk() (n int, sum uint64) {
+func (s *rhSubject[K, W]) walk(read bool) (n int, sum uint64) {
 	s.m.Range(func(_ K, o *object[W]) bool {
 		n++
-		sum += o.value
+		if read {
+			sum += o.value
+		}
 		return true
 	})
 	return n, sum
@@ -222,22 +243,32 @@ func (s *xsync4Subject[K, W]) loads(order []uint32) (sum uint64) {
 	return sum
 }
 
-func (s *xsync4Subject[K, W]) churn(n int) {
+func (s *xsync4Subject[K, W]) churn(n int, touch bool) (sum uint64) {
 	at := int(s.b.next) % len(s.b.keys)
 	for range n {
 		old, k := s.b.fresh(at)
-		s.m.Delete(old)
-		s.m.Store(k, s.b.objs[at])
+		o := s.b.objs[at]
+		if touch {
+			o, _ = s.m.LoadAndDelete(old)
+			sum += o.value
+			o.value = s.b.next
+		} else {
+			s.m.Delete(old)
+		}
+		s.m.Store(k, o)
 		at = (at + 1) % len(s.b.keys)
 	}
+	return sum
 }
 
 func (s *xsync4Subject[K, W]) store(i int) { s.m.Store(s.b.keys[i], s.b.objs[i]) }
 
-func (s *xsync4Subject[K, W]) walk() (n int, sum uint64) {
+func (s *xsync4Subject[K, W]) walk(read bool) (n int, sum uint64) {
 	s.m.Range(func(_ K, o *object[W]) bool {
 		n++
-		sum += o.value
+		if read {
+			sum += o.value
+		}
 		return true
 	})
 	return n, sum
@@ -256,22 +287,32 @@ func (s *xsync3Subject[K, W]) loads(order []uint32) (sum uint64) {
 	return sum
 }
 
-func (s *xsync3Subject[K, W]) churn(n int) {
+func (s *xsync3Subject[K, W]) churn(n int, touch bool) (sum uint64) {
 	at := int(s.b.next) % len(s.b.keys)
 	for range n {
 		old, k := s.b.fresh(at)
-		s.m.Delete(old)
-		s.m.Store(k, s.b.objs[at])
+		o := s.b.objs[at]
+		if touch {
+			o, _ = s.m.LoadAndDelete(old)
+			sum += o.value
+			o.value = s.b.next
+		} else {
+			s.m.Delete(old)
+		}
+		s.m.Store(k, o)
 		at = (at + 1) % len(s.b.keys)
 	}
+	return sum
 }
 
 func (s *xsync3Subject[K, W]) store(i int) { s.m.Store(s.b.keys[i], s.b.objs[i]) }
 
-func (s *xsync3Subject[K, W]) walk() (n int, sum uint64) {
+func (s *xsync3Subject[K, W]) walk(read bool) (n int, sum uint64) {
 	s.m.Range(func(_ K, o *object[W]) bool {
 		n++
-		sum += o.value
+		if read {
+			sum += o.value
+		}
 		return true
 	})
 	return n, sum
@@ -290,22 +331,33 @@ func (s *syncSubject[K, W]) loads(order []uint32) (sum uint64) {
 	return sum
 }
 
-func (s *syncSubject[K, W]) churn(n int) {
+func (s *syncSubject[K, W]) churn(n int, touch bool) (sum uint64) {
 	at := int(s.b.next) % len(s.b.keys)
 	for range n {
 		old, k := s.b.fresh(at)
-		s.m.Delete(old)
-		s.m.Store(k, s.b.objs[at])
+		o := s.b.objs[at]
+		if touch {
+			x, _ := s.m.LoadAndDelete(old)
+			o = x.(*object[W])
+			sum += o.value
+			o.value = s.b.next
+		} else {
+			s.m.Delete(old)
+		}
+		s.m.Store(k, o)
 		at = (at + 1) % len(s.b.keys)
 	}
+	return sum
 }
 
 func (s *syncSubject[K, W]) store(i int) { s.m.Store(s.b.keys[i], s.b.objs[i]) }
 
-func (s *syncSubject[K, W]) walk() (n int, sum uint64) {
+func (s *syncSubject[K, W]) walk(read bool) (n int, sum uint64) {
 	s.m.Range(func(_, o any) bool {
 		n++
-		sum += o.(*object[W]).value
+		if read {
+			sum += o.(*object[W]).value
+		}
 		return true
 	})
 	return n, sum
@@ -341,28 +393,39 @@ func (s *shardSubject[K, W]) set(k K, o *object[W]) {
 	sh.mu.Unlock()
 }
 
-func (s *shardSubject[K, W]) churn(n int) {
+func (s *shardSubject[K, W]) churn(n int, touch bool) (sum uint64) {
 	at := int(s.b.next) % len(s.b.keys)
 	for range n {
 		old, k := s.b.fresh(at)
 		sh := &s.shards[maphash.Comparable(s.seed, old)>>58]
+		o := s.b.objs[at]
 		sh.mu.Lock()
+		if touch {
+			o = sh.m[old]
+		}
 		delete(sh.m, old)
 		sh.mu.Unlock()
-		s.set(k, s.b.objs[at])
+		if touch {
+			sum += o.value
+			o.value = s.b.next
+		}
+		s.set(k, o)
 		at = (at + 1) % len(s.b.keys)
 	}
+	return sum
 }
 
 func (s *shardSubject[K, W]) store(i int) { s.set(s.b.keys[i], s.b.objs[i]) }
 
-func (s *shardSubject[K, W]) walk() (n int, sum uint64) {
+func (s *shardSubject[K, W]) walk(read bool) (n int, sum uint64) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.RLock()
 		for _, o := range sh.m {
 			n++
-			sum += o.value
+			if read {
+				sum += o.value
+			}
 		}
 		sh.mu.RUnlock()
 	}
