@@ -135,8 +135,10 @@ func chainTruncated(b []byte, at int, nh byte) bool {
 				n = (int(b[at+1]) + 2) * 4
 			}
 			if nh == nhFragment {
-				if at+fragHeader > len(b) || binary.BigEndian.Uint16(b[at+fragOffsetAt:])&^7 != 0 {
-					return false // a later fragment inside: its chain is elsewhere
+				// A later fragment inside: its chain is elsewhere. One that is cut
+				// behind its offset is seen for what it is.
+				if at+fragOffsetAt+2 > len(b) || binary.BigEndian.Uint16(b[at+fragOffsetAt:])&^7 != 0 {
+					return false
 				}
 				n = fragHeader
 			}

@@ -25,7 +25,7 @@ import (
 // CORELANE_LIVE_SEED repeats a run; CORELANE_LIVE=require makes it fail where it
 // would skip.
 func TestLiveJudge(t *testing.T) {
-	n := setting(t, "CORELANE_LIVE_SEQUENCES", 21000)
+	n := setting(t, "CORELANE_LIVE_SEQUENCES", 20000)
 	switch {
 	case os.Getenv("CORELANE_LIVE_SEQUENCES") != "":
 	case testing.Short():

@@ -202,7 +202,7 @@ func answerable6(b []byte, typ, code int) bool {
 				n = (int(b[at+1]) + 2) * 4
 			}
 		case nhFragment:
-			if at+fragHeader <= len(b) {
+			if at+4 <= len(b) {
 				if word = binary.BigEndian.Uint16(b[at+2:]); word&^7 != 0 {
 					return true // its upper layer is not here
 				}

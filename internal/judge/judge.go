@@ -36,10 +36,11 @@ func (w Way) String() string {
 // after the other; after one that differs its table may be in any state.
 type Judge struct {
 	host
-	way    Way
-	lane   reasm.Lane
-	before reasm.LinuxStats
-	lent   int // buffers in the cache, or in a datagram
+	way     Way
+	lane    reasm.Lane
+	timeout time.Duration
+	before  reasm.LinuxStats
+	lent    int // buffers in the cache, or in a datagram
 
 	// For the steps of one call.
 	outs     []outcome
@@ -53,11 +54,11 @@ func New(vc vectors.Cfg, way Way) (*Judge, error) {
 	j := &Judge{way: way}
 	cfg := reasm.LinuxConfig()
 	cfg.Mode = way.Mode
-	cfg.Timeout4, cfg.Timeout6 = 30*time.Second, 30*time.Second
+	j.timeout = 30 * time.Second
 	if vc.TimeoutMS != 0 {
-		cfg.Timeout4 = time.Duration(vc.TimeoutMS) * time.Millisecond
-		cfg.Timeout6 = cfg.Timeout4
+		j.timeout = time.Duration(vc.TimeoutMS) * time.Millisecond
 	}
+	cfg.Timeout4, cfg.Timeout6 = j.timeout, j.timeout
 	if vc.MaxDist != 0 {
 		cfg.MaxDist = max(vc.MaxDist, 0)
 	}
@@ -111,7 +112,7 @@ func (j *Judge) Case(c *vectors.Case, packets [][]byte) (diff string) {
 	// Every case starts with an empty table; time empties it.
 	j.start(1)
 	j.out = &j.outs[0]
-	j.pause(time.Hour)
+	j.pause(j.timeout + time.Second)
 	if s := j.cache.Stats(); s.Queues != 0 || s.Bytes != 0 || j.lent != 0 {
 		return fmt.Sprintf("  after the timeout: %d queues, %d bytes charged, %d buffers lent", s.Queues, s.Bytes, j.lent)
 	}
