@@ -7,10 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runScenario runs a scenario at the quick scale with some designs and returns
+// runScenario runs a scenario at the brief scale with some designs and returns
 // the rows whose variant contains all of the given key=value pairs. It checks
 // what holds for every run.
 func runScenario(t *testing.T, s *Scenario, designs []string, only ...string) []*Row {
+	t.Helper()
+	return runScale(t, s, brief, designs, only...)
+}
+
+func runScale(t *testing.T, s *Scenario, scale Scale, designs []string, only ...string) []*Row {
 	t.Helper()
 	pruned := *s
 	pruned.Variants = func(scale Scale) []Variant {
@@ -22,7 +27,7 @@ func runScenario(t *testing.T, s *Scenario, designs []string, only ...string) []
 		}
 		return vs
 	}
-	plan := Plan{Scenarios: []*Scenario{&pruned}, Designs: designs, Scale: Quick, Seed: 1}
+	plan := Plan{Scenarios: []*Scenario{&pruned}, Designs: designs, Scale: scale, Seed: 1}
 	rows, err := plan.Run(t.Context())
 	require.NoError(t, err)
 	require.NotEmpty(t, rows)
@@ -94,7 +99,7 @@ func TestOverloadBoundsAreThoseOfTheStudy(t *testing.T) {
 		"interleave=8,loss=0": 63, "interleave=8,loss=0.005": 72, "interleave=8,loss=0.01": 82, "interleave=8,loss=0.05": 100,
 		"interleave=1,loss=0": 49, "interleave=1,loss=0.005": 59, "interleave=1,loss=0.01": 71, "interleave=1,loss=0.05": 100,
 	} {
-		r := runScenario(t, &overload, []string{"hard-limit"}, append(strings.Split(variant, ","), "streams=200")...)[0]
+		r := runScale(t, &overload, Quick, []string{"hard-limit"}, append(strings.Split(variant, ","), "streams=200")...)[0]
 		require.InDelta(t, want, 100*float64(r.BoundNominal)/float64(r.Completable), 2, r.Variant)
 	}
 }

@@ -15,8 +15,7 @@ var recovery = Scenario{
 		"dead queues of the overload to time out, 30 s, and with loss falls back at once.",
 	Headline: Recovery,
 	Variants: func(scale Scale) []Variant {
-		stop := [...]int64{1 * second, 300 * ms, 1 * second}[scale]
-		wait := [...]int64{2 * second, 700 * ms, 2 * second}[scale]
+		stop, wait := scale.of(1*second, 300*ms, 1*second), scale.of(2*second, 700*ms, 2*second)
 		var vs []Variant
 		for _, loss := range []float64{0, 0.01} {
 			for _, interleave := range []int{44, 8, 1} {

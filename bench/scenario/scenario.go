@@ -89,11 +89,22 @@ const (
 	Normal
 	// Full is three times as long, with the variants that take long.
 	Full
+
+	// brief is for tests: a quarter of Quick.
+	brief
 )
+
+// of chooses a virtual time by scale.
+func (s Scale) of(quick, normal, full int64) int64 {
+	return [...]int64{Quick: quick, Normal: normal, Full: full, brief: quick / 4}[s]
+}
+
+// slow reports whether saturated links carry 1 Gbit/s only.
+func (s Scale) slow() bool { return s == Quick || s == brief }
 
 // rate is what a saturated link carries, in bit/s.
 func (s Scale) rate() float64 {
-	if s == Quick {
+	if s.slow() {
 		return 1e9
 	}
 	return 10e9
@@ -101,7 +112,7 @@ func (s Scale) rate() float64 {
 
 // run is the length of a saturated run, and where counting starts.
 func (s Scale) run() (end, counted int64) {
-	end = [...]int64{4 * second, 800 * ms, 2400 * ms}[s]
+	end = s.of(4*second, 800*ms, 2400*ms)
 	return end, end / 8
 }
 

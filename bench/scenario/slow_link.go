@@ -16,10 +16,10 @@ var slowLink = Scenario{
 		"60 MB. With 240 MiB all complete, with 24 (the mail's figure for 1 Gbit/s, uncharged) and 4 none.",
 	Variants: func(scale Scale) []Variant {
 		pps, share := 1_000_000, 1.0
-		if scale == Quick {
+		if scale.slow() {
 			pps, share = 100_000, 0.1
 		}
-		end := [...]int64{2 * second, 2 * second, 4 * second}[scale]
+		end := scale.of(2*second, 2*second, 4*second)
 		var vs []Variant
 		for _, memory := range []float64{4, 24, 240} {
 			vs = append(vs, slowLinkVariant(memory*share, pps, end))

@@ -51,8 +51,8 @@ var floods = map[string]Flood{
 
 func twentyGigVariant(scale Scale, load, dos, kind string) Variant {
 	// Goodput is compared with the mail's, so the rates are the mail's at any scale.
-	end := [...]int64{80 * ms, 300 * ms, 1 * second}[scale]
-	const queues, start = 24, 10 * ms
+	end := scale.of(80*ms, 300*ms, 1*second)
+	const queues = 24
 	size, interleave := Packets(44), 8
 	if load == "20G3F" {
 		size, interleave = Packets(3), 3
@@ -72,7 +72,7 @@ func twentyGigVariant(scale Scale, load, dos, kind string) Variant {
 				}.Add(m)
 			}
 			flood := floods[kind]
-			flood.Rate, flood.Start, flood.End, flood.Steer = 1e6, start, end, steer
+			flood.Rate, flood.Start, flood.End, flood.Steer = 1e6, end/16, end, steer
 			switch dos {
 			case "one-queue":
 				flood.From = From(Host(666))

@@ -23,7 +23,8 @@ var twoPeers = Scenario{
 		"624.79. 4MiB: the same timeout is too short for the hog. Least-recently-used serves both.",
 	Headline: Shares,
 	Variants: func(scale Scale) []Variant {
-		// The timeout is 30 s at any scale, so that the large cache needs its minute.
+		// The timeout is 30 s at any scale, so the large cache needs its minute. (A
+		// tenth of memory, timeout and time is not the same: datagrams are as large.)
 		large := peersVariant("100MB", 0.5e9, 0.002, 0.5e9, 0.0002)
 		large.Limits = reasm.Limits{High: 104857600, Low: 78643200}
 		small := peersVariant("4MiB", 0.9*scale.rate(), 0.01, 0.1*scale.rate(), 0.01)
