@@ -1,0 +1,5 @@
+//go:build !race
+
+package reasm_test
+
+const underRace = false

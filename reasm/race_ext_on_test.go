@@ -1,0 +1,6 @@
+//go:build race
+
+package reasm_test
+
+// underRace: the detector makes everything ten times slower.
+const underRace = true
