@@ -42,7 +42,7 @@
 //	R4   Writers lock a chain, for some ten nanoseconds, and park when they must
 //	     wait for long. No lock is held when a method returns.
 //	R5   Len is exact when no write runs, and never negative.
-//	R6   A table grows at 4.5 elements per bucket and shrinks at 1.2, to what
+//	R6   A table grows at 3.75 elements per bucket and shrinks at 1.2, to what
 //	     Capacity asked for; overflow buckets go when they are empty.
 //	R7   A chain of more than 24 elements moves the table to a fresh hash key. What
 //	     that costs is bounded by what the long chains have cost before: with a

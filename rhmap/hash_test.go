@@ -44,17 +44,17 @@ func TestSipHashOfWords(t *testing.T) {
 }
 
 type kindPadded struct {
-	a uint8
-	b uint32
+	A uint8
+	B uint32
 }
 
 type kindPlain struct {
-	a, b uint32
-	c    [3]uint64
+	A, B uint32
+	C    [3]uint64
 }
 
 type kindBlank struct {
-	a uint32
+	A uint32
 	_ uint32
 }
 

@@ -44,7 +44,7 @@ func TestStripesAreApart(t *testing.T) {
 }
 
 type hop struct {
-	id   int
+	ID   int
 	node Node[[5]uint64]
 }
 

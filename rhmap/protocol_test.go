@@ -66,7 +66,7 @@ type proto struct {
 	walks                          bool
 	rpc, rkey, rver, rchain, rslot uint8
 	rtag                           [2]bool
-	rnode, rgen, rseen             uint8
+	rnode, rgen                    uint8
 	pos, end                       uint8
 	buf                            [4]uint8 // node<<4 | gen, +1
 	nbuf                           uint8
