@@ -257,7 +257,8 @@ func TestLoWPANKeysDoNotMix(t *testing.T) {
 	})
 }
 
-// Families that share a cache do not meet, and a Fragment may be used for all.
+// Families that share a cache do not meet, and a Fragment, like a queue, may be
+// used for all, one after the other.
 func TestLoWPANSharesACacheWithIP(t *testing.T) {
 	for _, w := range waysOnce() {
 		if w.batch {
@@ -275,14 +276,18 @@ func TestLoWPANSharesACacheWithIP(t *testing.T) {
 				}
 				f.Ref = r.sent
 				r.sent++
-				if r.mode == Borrow {
+				res := r.lane.Add(r.now, &f)
+				if r.mode == Borrow && res.Verdict.Kept() {
 					r.kept[f.Ref] = b
 				}
-				return r.lane.Add(r.now, &f)
+				return res
 			}
 			for range 3 {
-				require.Equal(t, Held, add(loWPAN, link(1, 0, 48, 96)).Verdict)
+				r.family = loWPAN // one whole datagram, whose queue the others get
+				r.release(r.sendPackets(unhex("c0320001 7f33 f7 12 0102"))[0].Datagram)
+				r.parser.LoWPAN(linkPacket(link(1, 0, 48, 96).of(0)), linkA, linkB, 0, &f)
 				require.Equal(t, Held, add(4, piece(1, 0, 48, true)).Verdict)
+				require.Equal(t, Held, add(loWPAN, link(1, 0, 48, 96)).Verdict)
 				require.Equal(t, Held, add(6, piece(1, 0, 48, true)).Verdict)
 				r.held(3)
 				for family, last := range map[int]frag{4: piece(1, 48, 16, false), 6: piece(1, 48, 16, false), loWPAN: link(1, 48, 48, 96)} {
@@ -540,4 +545,19 @@ func TestLoWPANAllocatesNothing(t *testing.T) {
 			require.NoError(t, cache.Close())
 		})
 	}
+}
+
+// What is charged is what is pinned: the queue, the map of its fragments, and in
+// Borrow the frames with their records.
+func TestLoWPANCharge(t *testing.T) {
+	forEachLinkWay(t, nil, func(t *testing.T, r *rig) {
+		frame := linkPacket(link(1, 96, 48, 200).of(0))
+		pinned := int64(cap(frame)) + bufferRecord
+		if r.mode == Copy {
+			front := int64(r.cache.(*cache).host.buffers.front)
+			pinned = front + 1<<minClass + cellRecord
+		}
+		r.sendPackets(frame)
+		require.Equal(t, queueRecord+linkMapBytes+pinned, r.held(1).Bytes)
+	})
 }
