@@ -161,6 +161,7 @@ func (q *queue) note(f *Fragment, now int64, quirks *Quirks) (pinned int64) {
 	if f.Offset == 0 {
 		q.hdr = append(q.hdrBuf[:0], f.Packet[:f.HeaderLen]...)
 		q.firstLen = f.end()
+		q.announced = f.udpLength()
 		q.nextHdrAt = f.nextHeaderAt
 	}
 	if q.holes.add(f.Offset, f.end()) {
