@@ -119,8 +119,8 @@ func TestWindowWalkerBeforeItReadsTheChain(t *testing.T) {
 	}
 }
 
-// The walker has read the life of a node in a chain that then freezes; the node
-// is removed and comes to a chain ahead. It must come once, from there.
+// The walker is about to read a chain, which freezes; a node of it is removed and
+// comes to a chain ahead, in a new life. It must come once, from there.
 func TestWindowWalkerHoldsANodeThatMovesAhead(t *testing.T) {
 	d := onOrdered("table", 4, 1).(*tableDict)
 	w := d.t.Walk()
@@ -134,7 +134,7 @@ func TestWindowWalkerHoldsANodeThatMovesAhead(t *testing.T) {
 		}
 		return more
 	}
-	resume := parkIn(t, "rhmap.walk.life", func() { step() })
+	resume := parkIn(t, "rhmap.walk", func() { step() })
 	v := d.core().cur.Load()
 	d.core().forceReseed()
 	nv := v.next.Load()
