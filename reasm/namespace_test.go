@@ -423,13 +423,15 @@ func TestTenThousandNamespaces(t *testing.T) {
 				break
 			}
 		}
+		for stays.Stats().Verdicts[Complete] == 0 { // on a busy machine its traffic may not have begun
+			runtime.Gosched()
+		}
 		over.Store(true)
 		wg.Wait()
 		for _, d := range out {
 			d.Release()
 		}
 		s := stays.Stats()
-		require.Positive(t, s.Verdicts[Complete])
 		require.EqualValues(t, h.Bytes(), s.Bytes, "nothing but what stays is charged")
 		require.Len(t, h.spaces, 1)
 		h.end(stays)

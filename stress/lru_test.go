@@ -224,6 +224,7 @@ func TestStressLRUActiveSurvivesFlood(t *testing.T) {
 				return nil
 			}},
 		},
+		Until: func() bool { s := p.Stats(); return s.Relinked > 0 && s.Popped > 0 },
 		Check: func() error {
 			s := p.Stats()
 			if s.Relinked == 0 || s.Popped == 0 {

@@ -197,6 +197,7 @@ func TestStressReasmWorkers(t *testing.T) {
 						{Name: "run", Run: s.runner},
 					},
 					Check: s.end,
+					Until: func() bool { return s.guests.Load() > 0 && s.opened.Load() > 0 },
 				})
 				t.Logf("%d namespaces were opened and closed, %d guests got in", s.opened.Load(), s.guests.Load())
 				if s.guests.Load() == 0 {
