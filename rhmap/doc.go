@@ -36,9 +36,10 @@
 //	     linearizable, also while the table is resized.
 //	R2   Reads are wait-free: at most two chains, each passed once. They write
 //	     nothing and allocate nothing.
-//	R3   Nobody waits for a resize. A write moves at most 9 chains of it; a new
-//	     array comes in segments of 64 KiB, so no write makes a big allocation.
-//	     A chain has 24 entries at most unless the hash is weak or its key known.
+//	R3   Nobody waits for a resize. A write moves at most 9 chains of it (9 pairs,
+//	     when shrinking); a new array comes in segments of 64 KiB, so no write
+//	     makes a big allocation. A chain has 24 entries at most unless the hash is
+//	     weak or its key known.
 //	R4   Writers lock a chain, for some ten nanoseconds, and park when they must
 //	     wait for long. No lock is held when a method returns.
 //	R5   Len is exact when no write runs, and never negative.
@@ -47,7 +48,8 @@
 //	R7   A chain of more than 24 elements moves the table to a fresh hash key. What
 //	     that costs is bounded by what the long chains have cost before: with a
 //	     hopeless hash it happens once per doubling of the table.
-//	R8   With Max set the table never holds more. Refused inserts change nothing.
+//	R8   With Max set InsertUnique and TryStore never go beyond it. Refused inserts
+//	     change nothing.
 //	R9   InsertUnique, Lookup, LookupBatch, Remove, Walker.Next and Probe allocate
 //	     nothing in the steady state.
 //	R10  Remove succeeds once for each element. A Ref names one life of a node and
@@ -101,10 +103,11 @@
 // The protocol in three lines: the key is written while the life is even; the
 // life becomes odd after the slot shows the node, and even before the slot is
 // cleared; a reader takes a node only if the life was odd, and the same, before
-// and after it compared the key. A walker checks the slot once more, and that
-// the hash of the key belongs to the step it is in. protocol_test.go searches every
-// interleaving of two nodes, three keys, a mutator, a reseed, a reader and a
-// walker, and shows that each of those clauses is needed.
+// and after it compared the key. A walker checks the slot once more, and, where the
+// chain was retired meanwhile, that the hash of the key belongs to the step it is
+// in. protocol_test.go searches every interleaving of two nodes, three keys, a
+// mutator, a mover that grows or reseeds, and a reader or a walker (8 million
+// states), and shows that each of those clauses is needed.
 //
 // # From
 //

@@ -82,6 +82,7 @@ func (m *Map[K, V]) scan(v *version, b *bucket, meta, h uint64, k *K) (p unsafe.
 		for x := match(meta, tag); x != 0; x &= x - 1 {
 			// ACQUIRE slot.
 			if e := (*entry[K])(b.entry(first(x))); e != nil && e.key == *k {
+				// ACQUIRE value; and nil is ACQUIRE death.
 				if p = atomic.LoadPointer(&e.val); p != nil {
 					return p
 				}

@@ -115,7 +115,7 @@ func (t *Table[K, N]) scan(v *version, b *bucket, m, h uint64, k *K) Ref[N] {
 			if n == nil {
 				continue
 			}
-			// ACQUIRE life.
+			// ACQUIRE life; and an even one is ACQUIRE death.
 			if gen, ok := n.life(k); ok {
 				return Ref[N]{t.object(n), gen}
 			}
