@@ -92,6 +92,7 @@ func (q *queue) noteLink(f *Fragment) (pinned int64) {
 		h.expand(f.Packet[f.nextHeaderAt:], &f.Key)
 		q.hdr = append(q.hdrBuf[:0], h.b[:h.n]...)
 		q.firstLen, q.lead, q.unsummed = f.end(), f.lead, h.unsummed
+		q.announced = f.Key.linkSize()
 	}
 	if q.holes.addLink(f.Offset, f.end()) {
 		return linkMapBytes

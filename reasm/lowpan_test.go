@@ -561,3 +561,15 @@ func TestLoWPANCharge(t *testing.T) {
 		require.Equal(t, queueRecord+linkMapBytes+pinned, r.held(1).Bytes)
 	})
 }
+
+// Design worth is told how many fragments there will be.
+func TestLoWPANTellsWorthItsSize(t *testing.T) {
+	r := newRig(t, way{design: "worth", family: loWPAN}, nil)
+	r.one(Held, link(1, 0, 96, 1280))
+	for qs := range r.cache.(*cache).host.index.batches() {
+		for _, q := range qs {
+			require.Equal(t, 14, q.view.hint)
+		}
+	}
+	r.held(1)
+}

