@@ -102,7 +102,7 @@ func (p Parser) ipv4(b []byte, domain uint64, f *Fragment) Verdict {
 		return Truncated
 	}
 	word := binary.BigEndian.Uint16(b[6:])
-	f.Packet = b[:total]
+	packet := b[:total]
 	f.HeaderLen, f.lead = uint32(hdr), 0
 	f.Offset = uint32(word&ipv4OffMask) * 8
 	f.More = word&ipv4MF != 0
@@ -112,13 +112,14 @@ func (p Parser) ipv4(b []byte, domain uint64, f *Fragment) Verdict {
 		SrcLo: uint64(binary.BigEndian.Uint32(b[12:])), DstLo: uint64(binary.BigEndian.Uint32(b[16:])),
 		Domain: domain, tag: makeTag(IPv4, b[9], uint32(binary.BigEndian.Uint16(b[4:]))),
 	}
-	if word&(ipv4MF|ipv4OffMask) == 0 {
-		return Whole
-	}
 	if f.More {
 		// A fragment that is not the last carries a multiple of 8 bytes; what is
 		// over is padding of some link, and Linux cuts it off (RE-L8).
-		f.Packet = f.Packet[:hdr+(total-hdr)&^7]
+		packet = b[:hdr+(total-hdr)&^7]
+	}
+	f.Packet = packet
+	if word&(ipv4MF|ipv4OffMask) == 0 {
+		return Whole
 	}
 	return Held
 }

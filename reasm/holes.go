@@ -56,6 +56,13 @@ const (
 // off is a multiple of 8. Cost: about 1 ns in order, a few words of the bitmap
 // otherwise.
 func (h *holes) classify(off, end uint32) fit {
+	if off >= h.top && end > off {
+		return fits // most are, in line
+	}
+	return h.compare(off, end)
+}
+
+func (h *holes) compare(off, end uint32) fit {
 	switch {
 	case end > h.top:
 		if off < h.top {
@@ -86,12 +93,18 @@ func (h *holes) classify(off, end uint32) fit {
 // take the bitmaps.
 func (h *holes) add(off, end uint32) (tookMap bool) {
 	h.bytes += end - off
+	if off == h.top { // most do this, in line; the first of all too, where lastOff is 0
+		h.top = end
+		return false
+	}
+	return h.begin(off, end)
+}
+
+// begin adds bytes that do not follow the highest run.
+func (h *holes) begin(off, end uint32) (tookMap bool) {
 	switch {
 	case end <= h.top:
 		return h.lower(run{off, end})
-	case off == h.top && off > 0:
-		h.top = end
-		return false
 	case h.top > 0:
 		tookMap = h.lower(run{h.lastOff, h.top})
 	}

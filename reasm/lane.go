@@ -38,8 +38,9 @@ type retired struct {
 	now     int64
 }
 
-func (l *lane) Add(now int64, f *Fragment) Result {
-	var r Result
+// Add has a named result because a variable would be copied into it at the end, in
+// wider pieces than it was written in, which stalls for some 5 ns.
+func (l *lane) Add(now int64, f *Fragment) (r Result) {
 	l.now = max(l.now, now)
 	f.Key.enter(l.c.number)
 	if q := l.admit(f, &r); q != nil {
