@@ -267,9 +267,51 @@ func (q *queue) sort() {
 	case descends:
 		slices.Reverse(q.bufs)
 	case ascends | descends:
-		slices.SortFunc(q.bufs, func(a, b Buffer) int { return cmp.Compare(a.off, b.off) })
+		if len(q.bufs) < placeFrom {
+			slices.SortFunc(q.bufs, func(a, b Buffer) int { return cmp.Compare(a.off, b.off) })
+		} else {
+			place(q.bufs)
+		}
 	}
 	q.sorting = 0
+}
+
+// placeFrom is how many buffers make it worth to look at every unit of a datagram.
+const placeFrom = 256
+
+var placeTables = sync.Pool{New: func() any { return new([maxPayload / unit]uint16) }}
+
+// maxPayload is where no fragment starts any more.
+const maxPayload = 1 << 16
+
+// place sorts in linear time what no attacker should be able to make us compare:
+// the buffers of a datagram in thousands of pieces. Each starts at a unit of its
+// own, so a table of the units says in which order they belong.
+func place(bufs []Buffer) {
+	from := placeTables.Get().(*[maxPayload / unit]uint16)
+	for i := range bufs {
+		from[bufs[i].off/unit] = uint16(i) + 1
+	}
+	// Closed up, from[i] is where the buffer stands that belongs at i.
+	n := 0
+	for _, at := range from {
+		if at != 0 {
+			from[n] = at - 1
+			n++
+		}
+	}
+	for i := range bufs {
+		first := bufs[i]
+		at := i
+		for from[at] != uint16(i) { // along the cycle that i is on
+			next := int(from[at])
+			bufs[at], from[at] = bufs[next], uint16(at)
+			at = next
+		}
+		bufs[at], from[at] = first, uint16(at)
+	}
+	clear(from[:])
+	placeTables.Put(from)
 }
 
 // forget empties the queue of everything it learned from fragments. Its buffers
