@@ -318,7 +318,7 @@ func TestCatalogueOfLostEntries(t *testing.T) {
 		var stop atomic.Bool
 		var wg sync.WaitGroup
 		wg.Go(func() { restless(d, &stop) })
-		for i := range uint64(100_000) {
+		for i := range uint64(40_000) {
 			if _, ok := d.lookup(i % 200); !ok {
 				t.Errorf("key %d not found", i%200)
 				break

@@ -179,7 +179,7 @@ func TestMatchesReferenceInTheLongRun(t *testing.T) {
 		for _, hash := range hashNames {
 			t.Run("impl="+kind+"/hash="+hash, func(t *testing.T) {
 				t.Parallel()
-				n, keys := 60_000, 3000
+				n, keys := 30_000, 2000
 				if hash != "good" && hash != "ordered" {
 					n, keys = 15_000, 400 // every operation passes long chains
 				}
@@ -190,7 +190,7 @@ func TestMatchesReferenceInTheLongRun(t *testing.T) {
 					if o.what >= opGrow && rnd.IntN(20) > 0 || o.what == opWalk && rnd.IntN(40) > 0 {
 						// Mostly writes, in waves: more inserts, then more removals.
 						o.what = opInsert
-						if i/4000%2 == 1 {
+						if i/3000%2 == 1 {
 							o.what = opRemove
 						}
 					}

@@ -159,6 +159,7 @@ func TestConcurrentWalkWhileMoving(t *testing.T) {
 func TestWalkLeftOpen(t *testing.T) {
 	for _, kind := range dicts {
 		t.Run("impl="+kind, func(t *testing.T) {
+			t.Parallel()
 			d := newDict(kind, "good")
 			for k := range uint64(1000) {
 				d.insert(k, k)
@@ -170,7 +171,7 @@ func TestWalkLeftOpen(t *testing.T) {
 				seen[k]++
 			}
 			n := uint64(1_000_000)
-			if testing.Short() {
+			if testing.Short() || kind == "map" {
 				n = 100_000
 			}
 			for i := range n {

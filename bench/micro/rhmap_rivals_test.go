@@ -178,6 +178,16 @@ func (s *tableSubject[K, W]) walk(read bool) (n int, sum uint64) {
 	}
 }
 
+func (s *tableSubject[K, W]) advance() {
+	for s.t.Advance(1 << 20) {
+	}
+}
+
+func (s *rhSubject[K, W]) advance() {
+	for s.m.Advance(1 << 20) {
+	}
+}
+
 type rhSubject[K comparable, W rhmap.Words] struct {
 	b   *mapBench[K, W]
 	m   *rhmap.Map[K, *object[W]]
