@@ -108,6 +108,9 @@ func newCache(b *testing.B, design string, mode reasm.Mode) reasm.Cache {
 	cfg := reasm.DefaultConfig()
 	cfg.Mode = mode
 	cfg.Free = func([]reasm.Buffer) {}
+	if design == "percpu-lru" { // its limits are per lane, and half as high as these
+		cfg.Limits.High, cfg.Limits.Low = 2*cfg.Limits.High, 2*cfg.Limits.Low
+	}
 	c, err := reasm.New(design, cfg)
 	if err != nil {
 		b.Fatal(err)
