@@ -17,7 +17,9 @@ import (
 // tenants, VRFs. It owns the table, the timers, the pools and the design's
 // worker; a namespace owns limits, an account below the host's, counters, and
 // whatever list its design keeps, so that nobody is evicted for the sake of a
-// neighbour. (Mail 001, patch 9: one limit above those of all namespaces.)
+// neighbour, as long as the host itself has room: when it has not, each namespace
+// evicts its own, but a worker evicts what it meets. (Mail 001, patch 9: one limit
+// above those of all namespaces.)
 //
 // New makes a host with a single namespace; most programs need no more.
 type Host struct {
