@@ -100,7 +100,7 @@ func NewHost(name string, cfg Config) (*Host, error) {
 
 // Namespace opens a namespace with limits of its own, at most the host's. It is a
 // Cache like any other; closing it gives back all it held. A namespace costs some
-// hundred bytes per lane.
+// hundred bytes per lane, 6 KiB with percpu-lru. Closing one walks the host's table.
 func (h *Host) Namespace(l Limits) (Cache, error) {
 	if err := h.check(l); err != nil {
 		return nil, err
