@@ -313,6 +313,24 @@ func TestNamespaceCloseWithDatagramsOut(t *testing.T) {
 	})
 }
 
+// Between the start of Close and the end of its flush nothing may be charged while
+// a lane is about to charge: a Release then is not the last.
+func TestReleaseDuringCloseLeavesTheAccountOpen(t *testing.T) {
+	forEachHost(t, nil, func(t *testing.T, h *hostRig) {
+		c := h.open(Limits{High: 1 << 20, Low: 1 << 20})
+		h.add(c.Lane(0), 0, piece(1, 0, 8, true))
+		d := h.add(c.Lane(0), 0, piece(1, 8, 8, false)).Datagram
+		c.closed.Store(true) // Close, before its flush
+		d.Release()
+		require.False(t, c.buried.Load())
+		c.account.ChargeAt(0, 100) // the lane
+		c.account.UnchargeAt(0, 100)
+		c.closed.Store(false)
+		require.NoError(t, c.Close())
+		h.end(c)
+	})
+}
+
 // Close of namespaces against their lanes, releases, Step and the host's Close: a
 // lane that is in the middle either is found by the flush or sees that it must
 // not go on (RE-L17).

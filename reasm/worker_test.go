@@ -356,3 +356,44 @@ func TestRunKeepsUpWithTheStressOfMail001(t *testing.T) {
 		})
 	}
 }
+
+// scripted is an account whose Used tells what each caller in turn shall see.
+type scripted struct {
+	account
+	used []func() int64
+}
+
+func (s *scripted) Used() int64 {
+	next := s.used[0]
+	s.used = s.used[1:]
+	return next()
+}
+
+// The moment between the worker's look at a namespace and its note that it was
+// served: what a lane charges in it is seen, whether the lane asks or finds that
+// the namespace has asked already.
+func TestAskBetweenLookAndNote(t *testing.T) {
+	const low, above = 10, 20
+	for _, asks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("asks=%v", asks), func(t *testing.T) {
+			var w wishes
+			c := new(cache)
+			c.limits.store(Limits{High: low, Low: low})
+			is := func(n int64) func() int64 { return func() int64 { return n } }
+			c.account = &scripted{used: []func() int64{
+				is(low), // served, the worker thinks
+				func() int64 {
+					if asks {
+						w.ask(c)
+					}
+					return above
+				},
+				is(above), is(above),
+			}}
+			w.ask(c)
+			w.left()
+			require.True(t, w.left(), "the wake-up is lost")
+			require.Len(t, w.open, 1, "and is noted once")
+		})
+	}
+}
