@@ -56,33 +56,6 @@ func (l *lane) Add(now int64, f *Fragment) (r Result) {
 	return r
 }
 
-func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
-	n := min(len(fs), len(rs))
-	l.now = max(l.now, now)
-	for i := 0; i < n; {
-		rs[i] = Result{}
-		first := &rs[i]
-		fs[i].Key.enter(l.c.number)
-		if q := l.admit(&fs[i], first); q != nil {
-			took := l.takeRun(q, fs[i:n], rs[i:n])
-			q.mu.Unlock()
-			if took > 1 {
-				l.count.verdict(Held, uint64(took-1))
-			}
-			i += took
-		} else {
-			i++
-		}
-		l.count.verdict(rs[i-1].Verdict, 1)
-		if l.c.after != nil && l.c.room() < 0 {
-			l.c.after.after(l)
-		}
-		first.Evicted, l.evicted = l.evicted, 0
-		l.settle()
-	}
-	return n
-}
-
 // take takes f into q, whose lock the caller holds.
 func (l *lane) take(q *queue, f *Fragment, r *Result) {
 	pinned := l.store(q, f, r)
@@ -93,44 +66,6 @@ func (l *lane) take(q *queue, f *Fragment, r *Result) {
 			l.finish(q, r)
 		}
 	}
-}
-
-// takeRun is take for the fragments of one datagram that stand in front of fs,
-// the first of which was admitted: one lock, one charge and one touch for all.
-// It stops behind the first that is not Held, and where the design would have to
-// act; it returns how many it took.
-func (l *lane) takeRun(q *queue, fs []Fragment, rs []Result) (n int) {
-	var pinned int64
-	room := l.c.design.room(l)
-	for {
-		f, r := &fs[n], &rs[n]
-		p := l.store(q, f, r)
-		n++
-		if r.Restarted {
-			pinned = 0 // what was stored before is gone, and was not charged yet
-		}
-		pinned += p
-		if r.Verdict != Held {
-			break
-		}
-		if q.complete() {
-			l.c.charge(q, pinned)
-			l.finish(q, r)
-			return n
-		}
-		if n == len(fs) || fs[n].Verdict != Held || pinned > room {
-			break
-		}
-		if fs[n].Key.enter(l.c.number); !fs[n].Key.equal(&q.key) {
-			break
-		}
-		rs[n] = Result{}
-	}
-	if q.state == live {
-		l.c.charge(q, pinned)
-		l.c.design.touch(l, q)
-	}
-	return n
 }
 
 // admit returns the queue for f, locked and alive, or nil and the verdict.
