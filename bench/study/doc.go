@@ -1,0 +1,34 @@
+// Package study measures how well each design of a fragment cache chooses what to
+// give up, under some hundred and fifty loads, and how far that is from what
+// any cache could do.
+//
+// It is the experiment behind the design worth: the same loads that its rules
+// were chosen by, attacks on them, and traffic that they were not chosen by.
+// Package scenario asks the questions of the mails; this one asks only who is
+// given up, so its traffic has keys that never repeat, and its measure is one
+// number.
+//
+// # Guarantees
+//
+//	T1  Every design of a scenario sees the same packets at the same times.
+//	T2  The same seed gives the same figures, whatever GOMAXPROCS is.
+//	T3  A result is a share of a bound that holds for any cache, also one that
+//	    knows the future, that stays within the limit (package scenario, bound.go).
+//	T4  A datagram counts as completed only if it was delivered with its length,
+//	    and with every fragment's stamp where its sender put it.
+//	T5  At the end of a run every packet has come back and nothing is charged;
+//	    otherwise the run is an error.
+//
+// # How
+//
+// traffic.go is the mix, with senders.go, attacks.go and recorded.go as what it
+// is made of; link.go makes real packets of it, run.go feeds them to a real
+// cache in virtual time, and outcome.go says what came of it. The loads_*.go
+// files list the scenarios; matrix.go runs them and accept.go holds them against
+// what was promised.
+//
+// # From
+//
+// The loads S1 to S10 come from a study of eviction policies made for this
+// library; the questions in them from the netdev mails 000 to 004.
+package study
