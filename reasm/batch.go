@@ -61,9 +61,9 @@ func (l *lane) takeRun(q *queue, fs []Fragment, rs []Result) (n int) {
 		}
 		rs[n] = Result{}
 	}
-	if q.state == live {
+	if q.state == live && (n > 1 || rs[0].Verdict == Held) {
 		l.c.charge(q, pinned)
-		l.c.design.touch(l, q)
+		l.c.design.touch(l, q) // not for a mere duplicate
 	}
 	return n
 }
@@ -110,7 +110,6 @@ func (l *lane) stretch(q *queue, fs []Fragment, rs []Result, room int64) (s stre
 		q.holes.bytes += top - q.holes.top
 		q.holes.top, q.maxSize, q.maxDF, q.ecns = top, largest, largestDF, ecns
 		q.fragments += uint32(s.n)
-		q.last = l.now
 		q.bufs = bufs
 		q.sorting |= ascends // there is one before them
 	}

@@ -77,7 +77,7 @@ func playOps(t require.TestingT, w way, cfg Config, ops []op) {
 		for w.batch && i+n < len(ops) && ops[i+n].wait == 0 && !ops[i+n].step && n < 9 {
 			n++
 		}
-		fs, rs := make([]Fragment, n), make([]Result, n)
+		fs, rs := make([]Fragment, n), slices.Repeat([]Result{{Verdict: Closed, Restarted: true, Evicted: 9}}, n)
 		for k := range n {
 			o := &ops[i+k]
 			Parser{VerifyChecksum: true}.Parse(o.frag.packet(o.family, 0), 0, &fs[k])
