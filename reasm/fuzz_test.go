@@ -111,7 +111,7 @@ func wholeChain(b []byte, kind byte) bool {
 		return true
 	case 0, 43, 60, 51, 44:
 		n := 8
-		if len(b) < 2 || kind == 44 && (len(b) < 8 || b[2] != 0 || b[3] > 7) {
+		if len(b) < 2 || kind == 44 && (len(b) < 4 || b[2] != 0 || b[3] > 7) { // a Fragment header is read up to its offset
 			return true
 		}
 		if kind == 51 {
