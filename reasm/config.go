@@ -22,7 +22,8 @@ const (
 // any time with SetLimits.
 type Limits struct {
 	// High is where the design acts: it refuses or evicts when more than High
-	// bytes are charged (strictly above, as Linux). 0 refuses everything.
+	// bytes are charged (strictly above, as Linux). With 0 hard-limit refuses
+	// everything; designs that evict still take a fragment in, and evict for the next.
 	High int64
 	// Low is where eviction stops, for designs that evict: 0 <= Low <= High.
 	Low int64

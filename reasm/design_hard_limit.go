@@ -24,6 +24,12 @@ func hardLimitHost(h *Host) { h.index = newTable(h) }
 
 func newHardLimit(c *cache) design { return &hardLimit{c: c} }
 
-func (d *hardLimit) room(*lane) int64 { return d.c.room() }
+// room is -1 under a limit of 0: then even an empty cache refuses, as in Linux.
+func (d *hardLimit) room(*lane) int64 {
+	if d.c.limits.high.Load() == 0 {
+		return -1
+	}
+	return d.c.room()
+}
 
 func (d *hardLimit) before(*lane, *Fragment) bool { return false }

@@ -78,17 +78,26 @@ func (l *lane) admit(f *Fragment, r *Result) *queue {
 		return l.emptyQueue(f, r)
 	}
 	if d := l.c.design; d.room(l) < 0 && !d.before(l, f) {
-		r.Verdict = Refused
+		r.Verdict = l.refusal()
 		return nil
 	}
 	return l.find(f, r)
+}
+
+// refusal is the verdict on what there was no room for: what is delivered and
+// not released keeps a closed cache full.
+func (l *lane) refusal() Verdict {
+	if l.c.closed.Load() {
+		return Closed
+	}
+	return Refused
 }
 
 // emptyQueue makes the queue that Linux leaves behind for an IPv6 fragment it
 // answers with a parameter problem.
 func (l *lane) emptyQueue(f *Fragment, r *Result) *queue {
 	if d := l.c.design; d.room(l) < 0 && !d.before(l, f) {
-		*r = Result{Verdict: Refused}
+		*r = Result{Verdict: l.refusal()}
 		return nil
 	}
 	saved := *r
@@ -162,14 +171,14 @@ func (l *lane) dropStale(q *queue) {
 func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 	c := l.c
 	switch {
+	case c.closed.Load():
+		r.Verdict = Closed
+		return nil, false
 	case f.end() == f.Offset:
 		r.Verdict = ZeroLength // it would discard the queue it makes
 		if c.host.peers != nil {
 			c.host.peers.saw(f.Key.peer())
 		}
-		return nil, false
-	case c.closed.Load():
-		r.Verdict = Closed
 		return nil, false
 	}
 	q = l.h.take()

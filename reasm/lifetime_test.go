@@ -308,6 +308,7 @@ func TestClose(t *testing.T) {
 		r.held(0)
 		require.False(t, r.cache.Step(r.now+int64(time.Hour), 10))
 		require.NoError(t, r.cache.SetLimits(Limits{High: 1}))
+		r.verdicts([]Verdict{Closed, Closed}, piece(3, 0, 8, true), piece(3, 8, 0, true)) // nor is it full, or picky
 
 		r.payload(d, [3]int{0, 0, 16})
 		require.Zero(t, r.cache.Stats().Bytes)

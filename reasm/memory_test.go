@@ -300,3 +300,16 @@ func TestSetLimitsRefusesNonsenseAndKeepsTheOld(t *testing.T) {
 		}
 	})
 }
+
+// Under a limit of 0 hard-limit refuses even what an empty cache could take, as Linux; the others take one in.
+func TestLimitOfZero(t *testing.T) {
+	forEachWay(t, func(c *Config) { c.Limits = Limits{} }, func(t *testing.T, r *rig) {
+		if r.design == "hard-limit" {
+			r.verdicts([]Verdict{Refused, Refused}, piece(1, 0, 8, true), piece(1, 8, 8, false))
+			r.held(0)
+		} else {
+			r.send(piece(1, 0, 8, true))
+			require.LessOrEqual(t, r.cache.Stats().Queues, 1)
+		}
+	})
+}

@@ -30,7 +30,7 @@ type Stats struct {
 
 // Fragments returns how many fragments were given to the cache, without packets
 // that are none or that were malformed.
-func (s *Stats) Fragments() (n uint64) {
+func (s Stats) Fragments() (n uint64) {
 	for v, c := range s.Verdicts {
 		if v := Verdict(v); v != Whole && !v.Malformed() {
 			n += c
@@ -47,7 +47,7 @@ type LinuxStats struct {
 }
 
 // Linux converts the counters to what Linux would show.
-func (s *Stats) Linux() LinuxStats {
+func (s Stats) Linux() LinuxStats {
 	v := &s.Verdicts
 	return LinuxStats{
 		ReasmReqds: s.Fragments(),
