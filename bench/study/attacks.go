@@ -5,12 +5,14 @@ type flood struct {
 	of    int   // fragments of the datagram that is pretended
 	send  []int // those that are sent
 	claim int   // fragments that the first one speaks of; 0 is the truth
-	whole int   // one of so many datagrams is sent whole; 0 none
-	back  bool  // a datagram's packets keep their time exactly; else each is moved a little
-	from  source
-	rate  float64 // packets/s
-	start int64
-	end   int64
+	// claims are spoken of in turn instead, if there are any.
+	claims []int
+	whole  int  // one of so many datagrams is sent whole; 0 none
+	back   bool // a datagram's packets keep their time exactly; else each is moved a little
+	from   source
+	rate   float64 // packets/s
+	start  int64
+	end    int64
 }
 
 // What floods send.
@@ -48,6 +50,9 @@ func (f flood) add(t *Traffic) {
 		claim = f.of
 	}
 	for i := 0; int64(at) < f.end; i++ {
+		if f.claims != nil {
+			claim = f.claims[i%len(f.claims)]
+		}
 		d := t.claim(f.from(i, r), f.of, claim, noise)
 		send := f.send
 		if f.whole > 0 && i%f.whole == 0 {
