@@ -108,7 +108,7 @@ func headerLoWPAN(b []byte, t *trace, e *event) {
 	be.PutUint16(b[2:], uint16(d.key))
 	if e.frag > 0 {
 		be.PutUint16(b[0:], 0xe000|uint16(size))
-		b[4] = e.frag * 96 / 8
+		b[4] = e.frag * (96 / 8)
 		return
 	}
 	be.PutUint16(b[0:], 0xc000|uint16(size))
