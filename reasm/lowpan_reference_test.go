@@ -327,7 +327,7 @@ func TestLoWPANMatchesTheReference(t *testing.T) {
 func TestLoWPANOperationsReachEveryVerdict(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	reached := map[string]int{}
-	for i := range 300 {
+	for i := range fewerUnderRace(300) {
 		w := way{design: Default, mode: Mode(i % 2), batch: i%4 > 1}
 		for s, n := range playLinks(t, w, linkConfigs[i%3](), linkOps(rng.IntN, 200)) {
 			reached[s] += n
@@ -340,7 +340,7 @@ func TestLoWPANOperationsReachEveryVerdict(t *testing.T) {
 		require.Greater(t, reached[v.String()], 3, v.String())
 	}
 	for _, s := range []string{"restarted", "expired", "three fragments"} {
-		require.Greater(t, reached[s], 100, s)
+		require.Greater(t, reached[s], 20, s)
 	}
 }
 

@@ -160,7 +160,7 @@ func TestWorkerUnderConstantEvictionAndExpiry(t *testing.T) {
 				require.NoError(t, h.SetLimits(Limits{High: 1 << 18, Low: 1}))
 				c := h.open(Limits{High: 1 << 18, Low: 1})
 				now := int64(0)
-				for i := range uint32(60_000) {
+				for i := range uint32(fewerUnderRace(60_000)) {
 					id := i * 7919 % 50_000
 					r := h.add(c.Lane(int(i%2)), now, piece(id, 8*int(i%3%2), 8, i%3 == 0))
 					if r.Datagram != nil {
