@@ -118,6 +118,13 @@ func (t *trace) byDatagram(from int64) (arrivals []int32, ends []int) {
 
 // addWays adds the ways one datagram can complete.
 func (b *bounder) addWays(t *trace, arrivals []int32, frags int, charge Charge) {
+	t.eachWay(arrivals, frags, func(held []int64, done int64) { b.addWay(held, done, charge) })
+}
+
+// eachWay tells the ways one datagram can complete: when the fragments arrive
+// that are held, in order of time, and when the last one does. held is valid until
+// way returns.
+func (t *trace) eachWay(arrivals []int32, frags int, way func(held []int64, done int64)) {
 	latest := make([]int64, frags)
 	for i := range latest {
 		latest[i] = never
@@ -140,7 +147,7 @@ func (b *bounder) addWays(t *trace, arrivals []int32, frags int, charge Charge) 
 			}
 		}
 		slices.Sort(held)
-		b.addWay(held, e.at, charge)
+		way(held, e.at)
 	}
 }
 

@@ -84,9 +84,11 @@ func smallTrace(r *rand.Rand) *trace {
 	return m.trace()
 }
 
-func TestBoundIsValidOnEverySmallCase(t *testing.T) {
+// TestOptimumIsBetweenClairvoyantAndBound on every small case: heuristic <=
+// optimum <= bound.
+func TestOptimumIsBetweenClairvoyantAndBound(t *testing.T) {
 	charge := Charge{Queue: 30, Fragment: 100}
-	var optimum, bound, completable, tight int
+	var heuristic, optimum, bound, completable, tight int
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		tr := smallTrace(r)
@@ -101,7 +103,10 @@ func TestBoundIsValidOnEverySmallCase(t *testing.T) {
 		for _, nominal := range []int64{memory, memory / 2, 3 * memory} {
 			c := b.ceiling(ones, nominal)
 			require.GreaterOrEqual(t, int(c.at(memory)), most, "seed %d, memory %d, prices for %d", seed, memory, nominal)
+			known := int(c.clairvoyant(tr, charge, 0, memory))
+			require.LessOrEqual(t, known, most, "seed %d, memory %d, prices for %d", seed, memory, nominal)
 			if nominal == memory {
+				heuristic += known
 				optimum += most
 				bound += int(c.at(memory))
 				completable += len(ones)
@@ -111,8 +116,10 @@ func TestBoundIsValidOnEverySmallCase(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("optimum %d, bound %d, completable %d; the bound says something in %d cases", optimum, bound, completable, tight)
+	t.Logf("clairvoyant heuristic %d, optimum %d, bound %d, completable %d; the bound says something in %d cases",
+		heuristic, optimum, bound, completable, tight)
 	require.Greater(t, tight, 20, "the cases are too easy to show anything")
+	require.Greater(t, heuristic, optimum*9/10, "the heuristic is far from what is possible")
 }
 
 // TestBoundOfDisjointRounds is a case whose optimum is known: of two datagrams

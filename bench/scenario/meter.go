@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -26,6 +27,10 @@ type Row struct {
 	// limit.
 	Bound        int `json:"bound"`
 	BoundNominal int `json:"bound_nominal"`
+	// Clairvoyant is how many of them a cache that knows the future is known to
+	// deliver with the limit, so that the best possible lies between it and
+	// BoundNominal.
+	Clairvoyant int `json:"clairvoyant"`
 	// Completed is how many of them were delivered, intact.
 	Completed int `json:"completed"`
 	// GoodputOfBound is the payload of those, as a fraction of the most that any
@@ -67,6 +72,9 @@ type Row struct {
 	Jain   *float64   `json:"jain"`
 	Groups []GroupRow `json:"groups,omitempty"`
 
+	// CostNs is the CPU time of a fragment in each of the variant's phases, making
+	// the packet included. It is real time, so it is in no JSON.
+	CostNs []float64 `json:"-"`
 	// Timeline shows the run, a point each timelineStep of virtual time.
 	Timeline []Point `json:"-"`
 }
@@ -214,8 +222,9 @@ func (m *meter) left(held []reasm.Buffer) {
 // charged notes how much memory is in use after a packet.
 func (m *meter) charged(bytes int64) { m.peak = max(m.peak, bytes) }
 
-// row works out the metrics of a finished run.
-func (m *meter) row(s reasm.Stats, b *bounds) *Row {
+// row works out the metrics of a finished run. It is an error if the run was
+// better than any cache can be: then the bound, or the meter, is wrong.
+func (m *meter) row(s reasm.Stats, b *bounds) (*Row, error) {
 	r := &Row{
 		Fragments: len(m.trace.events), LimitBytes: m.variant.Limits.High, PeakBytes: m.peak,
 		Evicted: int(s.Evicted), EvictedLive: m.evictedLive, Refused: int(s.Verdicts[reasm.Refused]),
@@ -238,6 +247,11 @@ func (m *meter) row(s reasm.Stats, b *bounds) *Row {
 	var most float64
 	r.Bound, most = b.at(max(r.LimitBytes, r.PeakBytes))
 	r.BoundNominal, _ = b.at(r.LimitBytes)
+	r.Clairvoyant = b.clairvoyant
+	if float64(payload) > most || r.Completed > r.Bound || r.Clairvoyant > r.BoundNominal {
+		return nil, fmt.Errorf("scenario: %d datagrams with %d bytes completed, bound %d and %.0f; clairvoyant %d, bound %d",
+			r.Completed, payload, r.Bound, most, r.Clairvoyant, r.BoundNominal)
+	}
 	if most > 0 {
 		r.GoodputOfBound = ref(round(float64(payload)/most, 6))
 	}
@@ -247,7 +261,7 @@ func (m *meter) row(s reasm.Stats, b *bounds) *Row {
 	if m.variant.Stop > 0 {
 		r.RecoveryMs = m.recovery()
 	}
-	return r
+	return r, nil
 }
 
 // recovery finds the end of the last window that fell short.
@@ -292,6 +306,8 @@ type bounds struct {
 	count *ceiling
 	bytes *ceiling // nil if all datagrams are of one size
 	size  float64  // that size
+
+	clairvoyant int // datagrams, within the limit
 }
 
 func newBounds(t *trace, v *Variant) *bounds {
@@ -301,6 +317,7 @@ func newBounds(t *trace, v *Variant) *bounds {
 		ones[i], sizes[i] = 1, float64(t.dgrams[d].bytes)
 	}
 	bs := &bounds{count: b.ceiling(ones, v.Limits.High)}
+	bs.clairvoyant = int(bs.count.clairvoyant(t, KernelCharge, v.Counted, v.Limits.High))
 	if len(sizes) == 0 {
 		return bs
 	}

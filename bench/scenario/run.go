@@ -49,11 +49,14 @@ func simulate(ctx context.Context, t *trace, b *bounds, v *Variant, design strin
 		parser reasm.Parser
 		f      reasm.Fragment
 	)
+	watch := newStopwatch(v.Phases)
 	for i := range t.events {
 		if i%4096 == 0 && ctx.Err() != nil {
+			watch.stop(v.Phases)
 			return nil, ctx.Err()
 		}
 		e := &t.events[i]
+		watch.event(e.at)
 		r.event = i
 		r.advance(e.at)
 		packet := r.packets.build(t, e)
@@ -63,11 +66,16 @@ func simulate(ctx context.Context, t *trace, b *bounds, v *Variant, design strin
 		f.Ref = uint64(i)
 		r.add(lanes[e.lane], &f)
 	}
+	costs := watch.stop(v.Phases)
 	stats := r.cache.Stats()
 	if err := r.close(); err != nil {
 		return nil, err
 	}
-	row := r.meter.row(stats, b)
+	row, err := r.meter.row(stats, b)
+	if err != nil {
+		return nil, err
+	}
+	row.CostNs = costs
 	if mbps, ok := v.Mail[design]; ok {
 		row.MailMbps = ref(mbps)
 	}

@@ -32,6 +32,8 @@ const (
 	Recovery
 	// Shares is what each group completed of what it could.
 	Shares
+	// Cost is Row.CostNs, phase after phase, and Row.GoodputOfBound.
+	Cost
 )
 
 // Of writes the headline of a row in a few characters.
@@ -47,6 +49,12 @@ func (h Headline) Of(r *Row) string {
 			shares = append(shares, percent(float64(g.Completed), float64(g.Completable), 0))
 		}
 		return strings.Join(shares, "/") + " %"
+	case h == Cost && r.CostNs != nil:
+		var costs []string
+		for _, ns := range r.CostNs {
+			costs = append(costs, fmt.Sprintf("%.0f", ns))
+		}
+		return strings.Join(costs, "/") + " ns, " + OfBound.Of(r)
 	case r.GoodputOfBound == nil:
 		return "-"
 	}
@@ -77,6 +85,8 @@ type Variant struct {
 	Mail map[string]float64
 	// Stop is when the load stops, if recovery from it is asked; 0 is no.
 	Stop int64
+	// Phases are the parts of the run whose cost in real time is measured.
+	Phases []Phase
 }
 
 // Scale is how much virtual time a run takes.
@@ -125,6 +135,7 @@ const (
 // scenarios lists all of them, in the order of DESIGN.
 var scenarios = []*Scenario{
 	&overload, &recovery, &streams, &twentyGig, &slowLink, &twoPeers, &lossyNIC, &crossCPU, &oversubscribed,
+	&collision,
 }
 
 // Scenarios returns the scenarios in order.
