@@ -10,6 +10,9 @@ import (
 // The results that the mails report, or that follow from what they say, one test
 // each. Those of overload and recovery stand beside them.
 
+// mailTolerance is how far a ratio may be from that of the mail.
+const mailTolerance = 0.25
+
 // row returns the only row of a variant and a design.
 func row(t *testing.T, rows []*Row, design string, variant ...string) *Row {
 	t.Helper()
@@ -60,6 +63,30 @@ func TestTwentyGigFloodAgesAway(t *testing.T) {
 	}
 }
 
+// TestWalkerRecoversAtInterleave44: in the mail 200 streams bring 8599.77 of the
+// 9618.08 Mbit/s that ten do, and after 190 of them have stopped, 9623.12. That is
+// so as long as the fragments of a datagram arrive in a row, as they leave a
+// netperf; table order kills what is interleaved.
+func TestWalkerRecoversAtInterleave44(t *testing.T) {
+	rows := runScenario(t, &overload, []string{"walker", "hard-limit"}, "interleave=44")
+	for _, loss := range []string{"loss=0", "loss=0.01"} {
+		ten, all := row(t, rows, "walker", "streams=10", loss), row(t, rows, "walker", "streams=200", loss)
+		require.InEpsilon(t, 8599.77/9618.08, all.GoodputMbps/ten.GoodputMbps, mailTolerance, loss)
+		none := row(t, rows, "hard-limit", "streams=200", loss) // 28.66 in the mail
+		require.Less(t, none.GoodputMbps, 0.01*ten.GoodputMbps, loss)
+	}
+	for _, r := range runScenario(t, &recovery, []string{"walker"}, "interleave=44") {
+		require.InEpsilon(t, 9623.12/9618.08, *r.GoodputOfBound, mailTolerance, r.Variant)
+	}
+	for _, r := range runScenario(t, &recovery, []string{"walker"}, "interleave=44", "loss=0") {
+		require.NotNil(t, r.RecoveryMs)
+		require.LessOrEqual(t, *r.RecoveryMs, 20.0)
+	}
+	for _, r := range runScenario(t, &overload, []string{"walker"}, "streams=200", "interleave=1") {
+		require.Less(t, *r.GoodputOfBound, 0.05, r.Variant)
+	}
+}
+
 // TestSlowLinkNeedsMemoryForItsGap: least-recently-used keeps a slow sender if
 // what is left after an eviction, the low mark, holds what the flood brings in
 // 23.4 ms, and else does not. At 100 kpps and 2560 bytes that is 6 MB.
@@ -84,16 +111,20 @@ func TestSlowLinkNeedsMemoryForItsGap(t *testing.T) {
 	require.Equal(t, rows[2].Completable, rows[2].Completed)
 }
 
-// TestTwoPeersAdaptiveHelpsBoth: the mail's gains are 9.9 for the hog and 12.3
-// for the average peer. Here it is 2.8 and 5, for the minute includes the time
-// in which memory fills, when everything arrives with either design.
+// TestTwoPeersAdaptiveHelpsBoth: thresholds, duration and timeout are the mail's,
+// rates and losses are deduced from its figures (see two_peers.go). Of the four
+// ratios between them three agree; the hog gains less here, and the scenario says
+// why.
 func TestTwoPeersAdaptiveHelpsBoth(t *testing.T) {
 	rows := runScenario(t, &twoPeers, []string{"hard-limit", "adaptive"})
 	before, after := row(t, rows, "hard-limit", "memory=100MB"), row(t, rows, "adaptive", "memory=100MB")
-	require.Less(t, before.Groups[0].GoodputMbps, before.Groups[1].GoodputMbps, "the average peer is ahead")
-	require.InEpsilon(t, 42.57/50.93, before.Groups[0].GoodputMbps/before.Groups[1].GoodputMbps, 0.25)
-	require.Greater(t, share(after, 0), 2*share(before, 0), "the hog is helped")
-	require.Greater(t, share(after, 1), 4*share(before, 1), "the average peer is helped more")
+	const hog, average = 0, 1
+	ratio := func(a *Row, i int, b *Row, j int) float64 { return a.Groups[i].GoodputMbps / b.Groups[j].GoodputMbps }
+	require.InEpsilon(t, 42.57/50.93, ratio(before, hog, before, average), mailTolerance, "the average peer is ahead")
+	require.InEpsilon(t, 420.65/624.79, ratio(after, hog, after, average), mailTolerance, "and stays so")
+	require.InEpsilon(t, 624.79/50.93, ratio(after, average, before, average), mailTolerance, "the average peer is helped")
+	require.Greater(t, ratio(after, hog, before, hog), 5.0, "the hog is helped (in the mail 9.9 times)")
+	require.Greater(t, share(after, average), 0.99)
 
 	require.LessOrEqual(t, share(row(t, rows, "adaptive", "memory=4MiB"), 0), 0.05, "the hog starves")
 	for _, r := range runScenario(t, &twoPeers, []string{"global-lru"}, "memory=4MiB") {

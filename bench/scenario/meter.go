@@ -75,8 +75,10 @@ type Row struct {
 	// CostNs is the CPU time of a fragment in each of the variant's phases, making
 	// the packet included. It is real time, so it is in no JSON.
 	CostNs []float64 `json:"-"`
-	// Timeline shows the run, a point each timelineStep of virtual time.
-	Timeline []Point `json:"-"`
+	// Timeline shows the run, a point each TimelineStep of virtual time, a thousand
+	// at most.
+	Timeline     []Point `json:"-"`
+	TimelineStep int64   `json:"-"` // nanoseconds
 }
 
 // GroupRow is the outcome for one of several groups of senders.
@@ -92,7 +94,24 @@ type GroupRow struct {
 type Point struct {
 	Delivered  int64 // payload bytes
 	Achievable int64 // payload bytes of the datagrams that could complete
-	Charged    int64 // bytes, at the last packet
+	Charged    int64 // bytes, at the last packet; the most there was if steps were joined
+}
+
+const timelinePoints = 1000
+
+// thin joins steps of a timeline until there are not too many of them.
+func thin(points []Point) (thinned []Point, step int64) {
+	join := (len(points) + timelinePoints - 1) / timelinePoints
+	for some := range slices.Chunk(points, max(join, 1)) {
+		var p Point
+		for _, q := range some {
+			p.Delivered += q.Delivered
+			p.Achievable += q.Achievable
+			p.Charged = max(p.Charged, q.Charged)
+		}
+		thinned = append(thinned, p)
+	}
+	return thinned, int64(join) * timelineStep
 }
 
 const (
@@ -229,8 +248,9 @@ func (m *meter) row(s reasm.Stats, b *bounds) (*Row, error) {
 		Fragments: len(m.trace.events), LimitBytes: m.variant.Limits.High, PeakBytes: m.peak,
 		Evicted: int(s.Evicted), EvictedLive: m.evictedLive, Refused: int(s.Verdicts[reasm.Refused]),
 		Expired: int(s.Expired), Spliced: m.spliced, RemoteTouches: m.remote,
-		WorkerSteps: int(s.Steps), BudgetHits: int(s.BudgetHit), Timeline: m.timeline,
+		WorkerSteps: int(s.Steps), BudgetHits: int(s.BudgetHit),
 	}
+	r.Timeline, r.TimelineStep = thin(m.timeline)
 	payload, span := int64(0), float64(m.trace.end-m.variant.Counted)/1e9
 	for i := range m.groups {
 		g := &m.groups[i]

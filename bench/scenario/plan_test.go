@@ -2,8 +2,12 @@ package scenario
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,14 +41,70 @@ func TestSameSeedSameRows(t *testing.T) {
 		plan := Plan{Scenarios: []*Scenario{&someVariants}, Designs: allDesigns(t), Seed: seed}
 		rows, err := plan.Run(t.Context())
 		require.NoError(t, err)
-		out, err := json.Marshal(rows)
-		require.NoError(t, err)
-		return string(out)
+		var out strings.Builder
+		require.NoError(t, json.NewEncoder(&out).Encode(rows))
+		require.NoError(t, WriteCSV(&out, rows))
+		return out.String()
 	}
 	once := rows(1, 7)
 	require.Equal(t, once, rows(1, 7), "again")
 	require.Equal(t, once, rows(2, 7), "GOMAXPROCS=2")
 	require.NotEqual(t, once, rows(2, 8), "another seed")
+}
+
+func TestCSVSaysWhatJSONSays(t *testing.T) {
+	plan := Plan{Scenarios: []*Scenario{&someVariants, &recovery}, Designs: []string{"global-lru"}, Scale: brief, Seed: 7}
+	rows, err := plan.Run(t.Context())
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, WriteCSV(&text, rows))
+	records, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, records, 1+len(rows))
+	for i, r := range rows {
+		raw, err := json.Marshal(r)
+		require.NoError(t, err)
+		var object map[string]any
+		require.NoError(t, json.Unmarshal(raw, &object))
+		for c, name := range records[0] {
+			got := records[i+1][c]
+			switch want := object[name].(type) {
+			case nil:
+				require.Empty(t, got, name) // null, or groups that are left out
+			case float64:
+				require.Equal(t, strconv.FormatFloat(want, 'f', -1, 64), got, name)
+			case string:
+				require.Equal(t, want, got, name)
+			case []any:
+				g := r.Groups
+				require.Equal(t, fmt.Sprintf("good=%d/%d late=%d/%d", g[0].Completed, g[0].Completable, g[1].Completed,
+					g[1].Completable), got)
+			default:
+				t.Fatalf("%s is a %T", name, want)
+			}
+			delete(object, name)
+		}
+		require.Empty(t, object, "not in the CSV")
+	}
+}
+
+func TestTimelineIsThinnedWithoutLoss(t *testing.T) {
+	for _, n := range []int{1, 999, 1000, 1001, 60_001} {
+		points := make([]Point, n)
+		for i := range points {
+			points[i] = Point{Delivered: int64(i), Achievable: 2 * int64(i), Charged: int64(n - i)}
+		}
+		got, step := thin(points)
+		require.LessOrEqual(t, len(got), timelinePoints)
+		require.GreaterOrEqual(t, int64(len(got))*step, int64(n)*timelineStep)
+		var sum Point
+		for _, p := range got {
+			sum.Delivered += p.Delivered
+			sum.Achievable += p.Achievable
+			sum.Charged = max(sum.Charged, p.Charged)
+		}
+		require.Equal(t, Point{int64(n * (n - 1) / 2), int64(n * (n - 1)), int64(n)}, sum)
+	}
 }
 
 func TestPlanTellsProgressAndKeepsOrder(t *testing.T) {

@@ -61,6 +61,18 @@ func TestMeterTellsLiveVictimsFromDeadOnes(t *testing.T) {
 	}
 }
 
+// TestRunThatBeatsItsBoundIsAnError: with the bound of traffic that has less to
+// complete, any run does.
+func TestRunThatBeatsItsBoundIsAnError(t *testing.T) {
+	v := &Variant{Limits: limits(mib), Traffic: func(m *Mix) {
+		m.at(0, m.dgram(1, 1, 2), 0, 1)
+		m.at(9, m.dgram(1, 2, 2), 0, 1)
+	}}
+	less := &Variant{Limits: limits(mib), Traffic: func(m *Mix) { m.at(0, m.dgram(1, 1, 2), 0, 1) }}
+	_, err := simulate(t.Context(), v.build(1), newBounds(less.build(1), less), v, "global-lru", 1)
+	require.ErrorContains(t, err, "2 datagrams with 5920 bytes completed, bound 1")
+}
+
 func TestMeterCountsWhatCanCompleteInTime(t *testing.T) {
 	r := play(t, "hard-limit", &Variant{Limits: limits(mib), Counted: 10 * ms, Traffic: func(m *Mix) {
 		m.at(0, m.dgram(1, 1, 2), 0, 1)  // before counting starts
