@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"corelane/internal/invariant"
 	"corelane/internal/yield"
 )
 
@@ -119,10 +120,26 @@ func unreserve(m uint64, slot int) uint64 {
 
 // unlock publishes m, the new meta word, and releases the chain.
 func (c *core) unlock(b *bucket, m uint64) {
+	if invariant.Enabled {
+		b.check()
+	}
 	// PUBLISH chain: everything written to the chain under the lock.
 	if b.meta.Swap(m&^(locked|parked))&parked != 0 {
 		c.wake(b)
 	}
+}
+
+// check verifies that a locked chain does not lead in a circle, and B4.
+func (b *bucket) check() {
+	slow, last := b, b
+	for n := 0; last.next.Load() != nil; n++ {
+		last = last.next.Load()
+		if n%2 == 1 {
+			slow = slow.next.Load()
+		}
+		invariant.Check(slow != last, "rhmap: a chain leads in a circle")
+	}
+	invariant.Check(last == b || used(last.meta.Load()) != 0, "rhmap: a chain ends in an empty bucket")
 }
 
 func (c *core) wake(b *bucket) { c.parking(b).wake() }

@@ -2,10 +2,9 @@ package rhmap
 
 import (
 	"iter"
+	"math"
 	"sync/atomic"
 	"unsafe"
-
-	"corelane/internal/yield"
 )
 
 // MapWalker is a walk over a Map, in the order of the hashes. It is for one
@@ -14,9 +13,8 @@ import (
 type MapWalker[K comparable, V any] struct {
 	m   *Map[K, V]
 	cur cursor
-	buf []*entry[K] // found, and to be returned from i on
-	i   int
-	own [walkBuffer + 4*slotsPer]*entry[K] // buf, unless a chain is very long
+	i   int  // entries of h that have been returned
+	h   haul // found
 }
 
 // Walk begins a walk (W1 to W6). While the map moves to a fresh hash key, Walk
@@ -36,9 +34,7 @@ func (w *MapWalker[K, V]) Restart() {
 
 // Stop ends the walk early: Next returns nothing more. It is never necessary.
 func (w *MapWalker[K, V]) Stop() {
-	clear(w.buf)
-	w.buf, w.i = nil, 0
-	w.cur = cursor{over: true}
+	w.i, w.h, w.cur = 0, haul{}, cursor{over: true}
 }
 
 // Next returns the next key that is in the map now, with its value now. It locks
@@ -57,61 +53,66 @@ func (w *MapWalker[K, V]) Next() (key K, value V, ok bool) {
 
 // next returns the next entry, nil at the end. It may be dead.
 func (w *MapWalker[K, V]) next() *entry[K] {
-	for w.i == len(w.buf) {
-		if w.cur.over {
+	for {
+		i := w.i
+		w.i++
+		switch {
+		case i < w.h.n:
+			if e := w.h.entry[i]; e != nil {
+				return (*entry[K])(e)
+			}
+		case i-w.h.n < len(w.h.long):
+			if e := w.h.long[i-w.h.n]; e != nil {
+				return (*entry[K])(e)
+			}
+		case w.cur.over:
+			w.Stop()
 			return nil
+		default:
+			w.i = 0
+			w.m.catch(&w.cur, &w.h)
+			w.h.forget()
 		}
-		w.refill()
 	}
-	e := w.buf[w.i]
-	w.buf[w.i] = nil
-	w.i++
-	return e
 }
 
-// refill takes the entries of the next chains. Entries are never used again, so
-// those from the head of a chain belong to it; the others prove it by their hash.
-func (w *MapWalker[K, V]) refill() {
-	w.buf, w.i = w.own[:0], 0
-	for len(w.buf) < walkBuffer && !w.cur.over {
-		v, b, m := w.cur.chain()
-		if b == nil {
-			w.cur.pass(v.segmentLast(w.cur.pos))
-			continue
-		}
-		yield.Point("rhmap.walk")
-		lo, hi := w.cur.pos, v.last(w.cur.pos)
-		foreign := lo != v.start(v.index(lo))
-		for hops := int32(-1); ; hops-- {
-			for u := used(m); u != 0; u &= u - 1 {
-				if e := (*entry[K])(b.entry(first(u))); e != nil && (!foreign || w.within(e, lo, hi)) {
-					w.buf = append(w.buf, e)
-				}
-			}
-			o := b.next.Load()
-			if hops < 0 {
-				hops = v.longest.Load()
-			}
-			if o == nil || hops == 0 {
-				break
-			}
-			b, m, foreign = o, o.meta.Load(), true
-		}
-		w.cur.pass(hi)
-	}
-	var alive int
-	for _, e := range w.buf { // start all cache misses before waiting for one
-		if atomic.LoadPointer(&e.val) != nil {
-			alive++
+// catch fills h with the next entries, and starts the cache misses of all before
+// anybody waits for one. long holds entries too then.
+func (m *Map[K, V]) catch(c *cursor, h *haul) {
+	c.gather(h, walkBuffer, math.MaxInt)
+	touch := byte(0)
+	for _, e := range h.entry[:h.n] {
+		if e != nil { // the value may lie on the next line
+			touch += *(*byte)(e)
+			atomic.LoadPointer(&(*entry[K])(e).val)
 		}
 	}
-	_ = alive
+	h.touched = touch
+	if h.plain {
+		return
+	}
+	for i, e := range h.entry[:h.n] {
+		if x := int(h.slot[i] >> 3); h.place[x].head != nil && !m.within(c.ep, h, x, e) {
+			h.entry[i] = nil
+		}
+	}
+	for i, at := range h.long {
+		h.long[i] = atomic.LoadPointer((*unsafe.Pointer)(at))
+		if !m.within(c.ep, h, h.places-1, h.long[i]) {
+			h.long[i] = nil
+		}
+	}
 }
 
-// within reports whether the hash of an entry lies in a range.
-func (w *MapWalker[K, V]) within(e *entry[K], lo, hi uint64) bool {
-	h := w.m.hash(&w.cur.ep.hashKey, unsafe.Pointer(e))
-	return h >= lo && h <= hi
+// within reports whether entry e belongs to the range of place i of a haul. Entries
+// are never used again, so those in the head of a chain do; this is for the others.
+func (m *Map[K, V]) within(ep *epoch, h *haul, i int, e unsafe.Pointer) bool {
+	if e == nil {
+		return false
+	}
+	lo, last, _ := h.span(i)
+	x := m.hash(&ep.hashKey, e)
+	return lo <= x && x <= last
 }
 
 // Range calls f with each key and value, until it returns false, by a walk: W1 to
@@ -120,19 +121,27 @@ func (m *Map[K, V]) Range(f func(key K, value V) bool) {
 	if m.cur.Load() == nil {
 		return
 	}
-	w := MapWalker[K, V]{m: m}
-	w.Restart()
-	for {
-		for _, e := range w.buf {
-			if p := atomic.LoadPointer(&e.val); p != nil && !f(e.key, m.value(p)) {
-				return
-			}
-		}
-		if w.cur.over {
+	var h haul
+	for c := (cursor{ep: m.settle()}); !c.over; {
+		m.catch(&c, &h)
+		if !m.call(h.entry[:h.n], f) || !m.call(h.long, f) {
 			return
 		}
-		w.refill()
 	}
+}
+
+// call calls f with those of some entries that are alive.
+func (m *Map[K, V]) call(entries []unsafe.Pointer, f func(key K, value V) bool) bool {
+	for _, p := range entries {
+		e := (*entry[K])(p)
+		if e == nil {
+			continue
+		}
+		if p := atomic.LoadPointer(&e.val); p != nil && !f(e.key, m.value(p)) {
+			return false
+		}
+	}
+	return true
 }
 
 // All is Range as an iterator.

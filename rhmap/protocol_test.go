@@ -31,9 +31,12 @@ const (
 // protoRules are the clauses that can be left out.
 type protoRules struct {
 	reseed       bool // the mover reseeds; otherwise it grows from two chains to three
+	reverse      bool // the mover begins with the last chain
+	oneNode      bool // the mutator has one node only: a smaller search
 	lifeEarly    bool // broken: the life begins before the slot shows the node
 	deathLate    bool // broken: the slot is cleared before the life ends
 	noLifeCheck  bool // broken: readers do not read the life a second time
+	noLastCheck  bool // broken: walkers do not read the life again after the key
 	noSlotCheck  bool // broken: walkers do not read the slot a second time
 	noRangeCheck bool // broken: walkers do not check the hash of the key, retired chain or not
 	clearOld     bool // broken: the mover clears the slots of the old chain
@@ -63,17 +66,19 @@ type proto struct {
 	vpc, vchain, vslot, vdst, vdslot uint8
 
 	// Reader or walker.
-	walks                          bool
+	walks, direct                  bool // direct: a walk returns what it has found at once, as NextBatch does
 	rpc, rkey, rver, rchain, rslot uint8
 	rtag                           [2]bool
 	rnode, rgen                    uint8
+	rent, rlife                    [2]uint8 // the walker's: node + 1, life, of each slot
 	pos, end                       uint8
-	buf                            [4]uint8 // node<<4 | gen, +1
+	buf                            [4]uint8 // node<<4 | gen
 	nbuf                           uint8
 	found                          bool
 	sawAbsent, sawPresent          bool // ghosts of the reader
-	here, stable, returned         [protoKeys]bool
-	bad                            uint8 // which claim broke
+	here, stable                   [protoKeys]bool
+	lives                          [protoNodes]uint8 // ghost: lives that the walk has returned
+	bad                            uint8             // which claim broke
 }
 
 const (
@@ -140,7 +145,7 @@ func (p *proto) born(k uint8) {
 }
 
 func (p *proto) dies(k uint8) {
-	p.here[k], p.stable[k], p.returned[k] = false, false, false
+	p.here[k], p.stable[k] = false, false
 	if k == p.rkey {
 		p.sawAbsent = true
 	}
@@ -157,7 +162,9 @@ func (p proto) mutator(steps *[]protoStep) {
 		}
 		s.ops--
 		for n := range uint8(protoNodes) {
-			s.mnode = n
+			if s.mnode = n; n > 0 && p.rules.oneNode {
+				break
+			}
 			if p.gen[n]%2 == 1 {
 				s.mpc, s.mkey, s.mver, s.key = 11, p.key[n], 0, p.key
 				emit(steps, s, "remove node %d, key %d", n, p.key[n])
@@ -251,7 +258,11 @@ func (p proto) mover(steps *[]protoStep) {
 	if p.vchain == protoChains {
 		return
 	}
-	old := &s.ch[0][p.vchain]
+	chain := p.vchain
+	if p.rules.reverse {
+		chain = protoChains - 1 - chain
+	}
+	old := &s.ch[0][chain]
 	switch p.vpc {
 	case 0:
 		if old.locked {
@@ -259,7 +270,7 @@ func (p proto) mover(steps *[]protoStep) {
 		}
 		old.locked = true
 		s.vpc, s.vslot = 1, 0
-		emit(steps, s, "mover locks chain %d", p.vchain)
+		emit(steps, s, "mover locks chain %d", chain)
 	case 1:
 		for s.vslot < 2 && !old.tag[s.vslot] {
 			s.vslot++
@@ -309,7 +320,7 @@ func (p proto) mover(steps *[]protoStep) {
 		}
 		s.vpc, s.vchain = 0, p.vchain+1
 		s.vslot, s.vdst, s.vdslot = 0, 0, 0
-		emit(steps, s, "mover marks chain %d", p.vchain)
+		emit(steps, s, "mover marks chain %d", chain)
 	}
 }
 
@@ -376,13 +387,19 @@ func (p proto) reader(steps *[]protoStep) {
 	}
 }
 
-// walker: 0 start; 1 load meta; 2 slot; 3 life; 4 slot again; 5 meta again, and if
-// the chain has been retired 8 the key; 6 return what is buffered; 7 done. It need
-// not load the life again, as a reader does: Next does.
+// walker: 0 start; 1 load meta; 2 slots, of the whole chain; then for each 3 life,
+// 4 slot again; 5 meta again. If the chain has been retired, once more for each 8
+// life, 9 slot again, 10 the key, 11 life again. 6 return what was found; 7 done.
 func (p proto) walker(steps *[]protoStep) {
 	s := p
-	at := func() *uint8 { return &s.ch[p.rver][p.rchain].slot[p.rslot] }
-	skip := func() { s.rslot, s.rpc = p.rslot+1, 2 }
+	slot := p.ch[p.rver][p.rchain].slot
+	// on goes on to the next slot, or to the step last.
+	on := func(first, last uint8) {
+		s.rpc = first
+		if s.rslot++; s.rslot == 2 {
+			s.rpc, s.rslot = last, 0
+		}
+	}
 	switch p.rpc {
 	case 0:
 		if p.rules.reseed && (p.vpc != 0 || p.vchain != 0) {
@@ -399,45 +416,58 @@ func (p proto) walker(steps *[]protoStep) {
 			return
 		}
 		s.rtag, s.rslot, s.rpc, s.end = c.tag, 0, 2, p.last(p.rver, p.pos)
+		s.rent, s.rlife = [2]uint8{}, [2]uint8{}
 		emit(steps, s, "walker loads meta of chain %d", s.rchain)
 	case 2:
-		if p.rslot == 2 {
-			s.rpc, s.rslot = 6, 0
-			emit(steps, s, "walker has the chain")
-			return
+		if p.rtag[p.rslot] {
+			s.rent[p.rslot] = slot[p.rslot]
 		}
-		if n := *at(); !p.rtag[p.rslot] || n == 0 {
-			s.rslot++
-		} else {
-			s.rnode, s.rpc = n-1, 3
-		}
+		on(2, 3)
 		emit(steps, s, "walker loads slot %d", p.rslot)
-	case 3:
-		s.rgen, s.rpc = p.gen[p.rnode], 4
-		if s.rgen%2 == 0 {
-			skip()
+	case 3, 8:
+		s.rlife[p.rslot] = 0
+		if n := p.rent[p.rslot]; n != 0 && p.gen[n-1]%2 == 1 {
+			s.rlife[p.rslot] = p.gen[n-1]
+			s.rpc++
+		} else if p.rpc == 3 {
+			on(3, 5)
+		} else {
+			on(8, 6)
 		}
-		emit(steps, s, "walker loads life %d of node %d", p.gen[p.rnode], p.rnode)
+		emit(steps, s, "walker loads life of slot %d", p.rslot)
 	case 4:
-		s.rpc = 5
-		if *at() != p.rnode+1 && !p.rules.noSlotCheck {
-			skip()
+		if slot[p.rslot] != p.rent[p.rslot] && !p.rules.noSlotCheck {
+			s.rlife[p.rslot] = 0
 		}
-		emit(steps, s, "walker loads slot again")
+		on(3, 5)
+		emit(steps, s, "walker loads slot %d again", p.rslot)
 	case 5:
-		if c := &p.ch[p.rver][p.rchain]; c.gone && !p.rules.noRangeCheck {
+		if p.ch[p.rver][p.rchain].gone && !p.rules.noRangeCheck {
 			s.rpc = 8
 		} else {
-			skip()
-			s.take()
+			s.rpc = 6
+			s.take(0)
+			s.take(1)
 		}
 		emit(steps, s, "walker loads meta again")
-	case 8:
-		skip()
-		if k := p.key[p.rnode]; k >= p.pos && k <= p.end {
-			s.take()
+	case 9:
+		s.rpc = 10
+		if slot[p.rslot] != p.rent[p.rslot] && !p.rules.noSlotCheck {
+			on(8, 6)
 		}
-		emit(steps, s, "walker loads key")
+		emit(steps, s, "walker loads slot %d again", p.rslot)
+	case 10:
+		s.rpc = 11
+		if k := p.key[p.rent[p.rslot]-1]; k < p.pos || k > p.end {
+			on(8, 6)
+		}
+		emit(steps, s, "walker loads key of slot %d", p.rslot)
+	case 11:
+		if p.gen[p.rent[p.rslot]-1] == p.rlife[p.rslot] || p.rules.noLastCheck {
+			s.take(p.rslot)
+		}
+		on(8, 6)
+		emit(steps, s, "walker loads life of slot %d again", p.rslot)
 	case 6:
 		if p.nbuf > 0 { // Next, oldest first
 			n, gen := p.buf[0]>>4, p.buf[0]&15
@@ -445,20 +475,16 @@ func (p proto) walker(steps *[]protoStep) {
 			s.nbuf--
 			s.buf[s.nbuf] = 0
 			if p.gen[n] == gen {
-				k := p.key[n] // of this life, for it lasts
-				if p.returned[k] {
-					s.bad = badW2
-				}
-				s.returned[k] = true
+				s.give(n, gen)
 			}
 			emit(steps, s, "Next looks at node %d life %d", n, gen)
 			return
 		}
-		s.pos, s.rver, s.rpc = p.end+1, 0, 1
+		s.pos, s.rver, s.rpc, s.rslot = p.end+1, 0, 1, 0
 		if s.pos == protoKeys {
 			s.rpc = 7
-			for k := range p.stable {
-				if p.stable[k] && !p.returned[k] {
+			for n := range uint8(protoNodes) {
+				if p.gen[n]%2 == 1 && p.stable[p.key[n]] && p.lives[n]>>(p.gen[n]/2)&1 == 0 {
 					s.bad = badW1
 				}
 			}
@@ -467,19 +493,34 @@ func (p proto) walker(steps *[]protoStep) {
 	}
 }
 
-// take buffers the node and the life the walker holds.
-func (p *proto) take() {
-	p.buf[p.nbuf] = p.rnode<<4 | p.rgen
-	p.nbuf++
+// take accepts what the walker has found in a slot.
+func (p *proto) take(slot uint8) {
+	switch n, gen := p.rent[slot], p.rlife[slot]; {
+	case gen == 0:
+	case p.direct:
+		p.give(n-1, gen)
+	default:
+		p.buf[p.nbuf] = (n-1)<<4 | gen
+		p.nbuf++
+	}
+}
+
+// give returns a life to the caller. A stay of a key is one life, so W2 says that
+// no life comes twice.
+func (p *proto) give(n, gen uint8) {
+	if p.lives[n]>>(gen/2)&1 == 1 {
+		p.bad = badW2
+	}
+	p.lives[n] |= 1 << (gen / 2)
 }
 
 // protoStarts are tables to begin with: keys of the two nodes; -1 means dead.
 var protoStarts = [][protoNodes]int{{-1, -1}, {0, -1}, {2, -1}, {0, 1}, {1, 0}, {0, 2}, {2, 1}}
 
-func exploreProto(starts [][protoNodes]int, rules protoRules, walks bool, ops int) (model.Result, error) {
+func exploreProto(starts [][protoNodes]int, rules protoRules, walks, direct bool, ops int) (model.Result, error) {
 	var sum model.Result
 	for _, start := range starts {
-		p := proto{rules: rules, walks: walks, ops: uint8(ops)}
+		p := proto{rules: rules, walks: walks, direct: direct, ops: uint8(ops)}
 		for n, k := range start {
 			if k < 0 {
 				continue
@@ -514,10 +555,10 @@ func exploreProto(starts [][protoNodes]int, rules protoRules, walks bool, ops in
 
 func TestProtocolHoldsInEveryInterleaving(t *testing.T) {
 	for _, reseed := range []bool{false, true} {
-		for _, walks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("reseed=%v/walks=%v", reseed, walks), func(t *testing.T) {
+		for _, who := range []string{"reader", "walker", "batch-walker"} {
+			t.Run(fmt.Sprintf("reseed=%v/who=%s", reseed, who), func(t *testing.T) {
 				t.Parallel()
-				res, err := exploreProto(protoStarts, protoRules{reseed: reseed}, walks, *protoOps)
+				res, err := exploreProto(protoStarts, protoRules{reseed: reseed}, who != "reader", who == "batch-walker", *protoOps)
 				require.NoError(t, err)
 				t.Logf("%+v", res)
 			})
@@ -525,28 +566,44 @@ func TestProtocolHoldsInEveryInterleaving(t *testing.T) {
 	}
 }
 
+// One node in five lives, and chains that are left from the last to the first: what
+// it takes for a life to end between the two looks of a walker at a retired chain.
+func TestProtocolHoldsForOneNodeInManyLives(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(fmt.Sprintf("direct=%v", direct), func(t *testing.T) {
+			t.Parallel()
+			rules := protoRules{reseed: true, reverse: true, oneNode: true}
+			res, err := exploreProto([][protoNodes]int{{2, -1}}, rules, true, direct, 4)
+			require.NoError(t, err)
+			t.Logf("%+v", res)
+		})
+	}
+}
+
 // Each clause left out must break a claim: else it is not part of the proof.
 func TestProtocolNeedsEveryClause(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		rules protoRules
-		walks bool
-		start [protoNodes]int
-		ops   int
-		err   int
+		name   string
+		rules  protoRules
+		walks  bool
+		direct bool
+		start  [protoNodes]int
+		ops    int
+		err    int
 	}{
-		{"life=before-slot", protoRules{lifeEarly: true}, false, [protoNodes]int{-1, -1}, 1, badMiss},
-		{"death=after-slot", protoRules{deathLate: true}, false, [protoNodes]int{0, -1}, 1, badMiss},
-		{"reader-life-check=none", protoRules{noLifeCheck: true}, false, [protoNodes]int{0, -1}, 2, badFind},
-		{"reader=retired-chain", protoRules{readOld: true}, false, [protoNodes]int{0, -1}, 2, badMiss},
-		{"slot-check=none", protoRules{noSlotCheck: true}, true, [protoNodes]int{0, 1}, 4, badW2},
-		{"range-check=none/resize=grow", protoRules{noRangeCheck: true}, true, [protoNodes]int{0, -1}, 2, badW2},
-		{"range-check=none/resize=reseed", protoRules{reseed: true, noRangeCheck: true}, true, [protoNodes]int{0, -1}, 2, badW2},
-		{"old-slots=cleared", protoRules{reseed: true, clearOld: true}, true, [protoNodes]int{0, -1}, 1, badW1},
+		{"life=before-slot", protoRules{lifeEarly: true}, false, false, [protoNodes]int{-1, -1}, 1, badMiss},
+		{"death=after-slot", protoRules{deathLate: true}, false, false, [protoNodes]int{0, -1}, 1, badMiss},
+		{"reader-life-check=none", protoRules{noLifeCheck: true}, false, false, [protoNodes]int{0, -1}, 2, badFind},
+		{"reader=retired-chain", protoRules{readOld: true}, false, false, [protoNodes]int{0, -1}, 2, badMiss},
+		{"slot-check=none", protoRules{noSlotCheck: true}, true, false, [protoNodes]int{0, 1}, 4, badW2},
+		{"range-check=none/resize=grow", protoRules{noRangeCheck: true}, true, false, [protoNodes]int{0, -1}, 2, badW2},
+		{"range-check=none/resize=reseed", protoRules{reseed: true, noRangeCheck: true}, true, false, [protoNodes]int{0, -1}, 2, badW2},
+		{"last-life-check=none", protoRules{reseed: true, reverse: true, oneNode: true, noLastCheck: true}, true, true, [protoNodes]int{2, -1}, 4, badW2},
+		{"old-slots=cleared", protoRules{reseed: true, clearOld: true}, true, false, [protoNodes]int{0, -1}, 1, badW1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := exploreProto([][protoNodes]int{c.start}, c.rules, c.walks, c.ops)
+			_, err := exploreProto([][protoNodes]int{c.start}, c.rules, c.walks, c.direct, c.ops)
 			var v *model.Violation
 			require.ErrorAs(t, err, &v)
 			require.ErrorIs(t, err, protoErrors[c.err])

@@ -301,7 +301,9 @@ func (c *core) finish(v, nv *version) {
 	if nv.ep == v.ep {
 		v.ep.cur.CompareAndSwap(v, nv)
 	}
+	yield.Point("rhmap.finish.cur")
 	c.cur.CompareAndSwap(v, nv)
+	yield.Point("rhmap.finish.retire")
 	// PUBLISH retire.
 	v.next.Store(retired)
 }
