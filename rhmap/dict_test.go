@@ -195,6 +195,36 @@ func (w tableDictWalk) next() (k, v uint64, ok bool) {
 	}
 }
 
+// tableBatchWalk walks by NextBatch, room elements at a time.
+type tableBatchWalk struct {
+	d    *tableDict
+	w    *Walker[word1, item]
+	room int
+	out  [200]Ref[item]
+	refs []Ref[item] // those of out that have not come yet
+}
+
+func (w *tableBatchWalk) next() (k, v uint64, ok bool) {
+	for more := true; ; {
+		for len(w.refs) > 0 {
+			r := w.refs[0]
+			w.refs = w.refs[1:]
+			r.Node.mu.Lock()
+			k, v, live := r.Node.key, r.Node.val, w.d.t.Live(r)
+			r.Node.mu.Unlock()
+			if live {
+				return k, v, true
+			}
+		}
+		if !more {
+			return 0, 0, false
+		}
+		var n int
+		n, more = w.w.NextBatch(w.out[:w.room], 100)
+		w.refs = w.out[:n]
+	}
+}
+
 // check verifies, while nobody uses the table, what is promised of its shape: B1
 // to B5, every entry in the chain of its hash, and the count.
 func (c *core) check() error {

@@ -13,7 +13,15 @@ func (c *core) forceResize(grow bool) bool {
 	if b < minBits || b > 20 || !c.idle(v) {
 		return false
 	}
-	return c.start(v, newVersion(v.ep, b))
+	if !c.start(v, newVersion(v.ep, b)) {
+		return false
+	}
+	if grow {
+		c.grows.Add(1)
+	} else {
+		c.shrinks.Add(1)
+	}
+	return true
 }
 
 // forceReseed begins a reseed.
