@@ -43,7 +43,7 @@ func (b *book) recorded() {
 	for _, v := range []struct {
 		name   string
 		copies int
-	}{{"kernel-links", 12}, {"kernel-mixed", 12}, {"kernel-cpus", 200}} {
+	}{{"kernel-links", 30}, {"kernel-mixed", 60}, {"kernel-cpus", 400}} {
 		for _, loss := range []float64{0, 0.01} {
 			b.add(fmt.Sprintf("HR %s copies=%d loss=%g%%", v.name, v.copies, loss*100), func(t *Traffic) {
 				replayed{name: v.name, copies: v.copies, rate: 833e3, end: runTime, loss: bernoulli(loss)}.add(t)
@@ -57,8 +57,8 @@ func (b *book) recorded() {
 		replayed{name: "captures", copies: 400, rate: 100e3, end: runTime}.add(t)
 		loneFirst.at(anywhere, 50*ms, runTime).add(t)
 	}).within(256 * kib)
-	b.add("HR kernel-links copies=12 flood=lone-first", func(t *Traffic) {
-		replayed{name: "kernel-links", copies: 12, rate: 833e3, end: runTime}.add(t)
+	b.add("HR kernel-links copies=30 flood=lone-first", func(t *Traffic) {
+		replayed{name: "kernel-links", copies: 30, rate: 833e3, end: runTime}.add(t)
 		loneFirst.at(anywhere, 50*ms, runTime).add(t)
 	})
 }

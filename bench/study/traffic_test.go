@@ -52,7 +52,7 @@ func TestLoadsHaveNamesOfTheirOwnAndCanBeFound(t *testing.T) {
 func TestTraceSameSeedSamePackets(t *testing.T) {
 	for _, name := range []string{
 		"S3 20G64K flood=43-of-44 from=anywhere", "S8 streams=200 heavy-tail burst=1 loss=1%", "S7 10x64K reorder=1ms",
-		"HR kernel-mixed copies=12 loss=1%", "HL 200x64K burst=8 loss=long-bursts",
+		"HR kernel-mixed copies=60 loss=1%", "HL 200x64K burst=8 loss=long-bursts",
 	} {
 		l := find(t, name)
 		a, b, c := l.trace(1), l.trace(1), l.trace(2)
