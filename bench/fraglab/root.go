@@ -17,6 +17,6 @@ tour of all scenarios and designs.`,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return runTour(cmd) },
 	}
-	root.AddCommand(newReplayCommand(), newSimCommand(), newStudyCommand())
+	root.AddCommand(newReplayCommand(), newSimCommand(), newStudyCommand(), newScaleCommand())
 	return root
 }

@@ -35,6 +35,7 @@ type Machine struct {
 	ready queue
 	rng   *rand.Rand
 	end   float64
+	clock float64
 	over  bool // stopping: what unwinds costs nothing
 	lines lines
 	locks []*Lock
@@ -107,17 +108,25 @@ func (c *CPU) Start(at float64, body func(*CPU)) {
 	c.m.ready.push(c)
 }
 
-// Run runs until no CPU's clock is before end, or none can go on.
-func (m *Machine) Run(end float64) {
+// Pause runs until no CPU's clock is before end, or none can go on. Run goes on
+// from there.
+func (m *Machine) Pause(end float64) {
 	m.end = end
 	for m.ready.len() > 0 {
-		c := m.ready.pop()
-		if c.Now > m.end {
+		if c := m.ready.cpus[0]; c.Now > m.end {
 			break
 		}
+		c := m.ready.pop()
 		Current = c
 		c.next()
 	}
+	m.clock = m.end
+	Current = nil
+}
+
+// Run is Pause, and the end: what still runs is unwound, at no cost.
+func (m *Machine) Run(end float64) {
+	m.Pause(end)
 	m.over = true
 	for _, c := range m.CPUs {
 		if c.stop != nil {
@@ -128,8 +137,8 @@ func (m *Machine) Run(end float64) {
 	Current = nil
 }
 
-// Stop ends Run at the running CPU's clock.
-func (c *CPU) Stop() { c.m.end = min(c.m.end, c.Now) }
+// Clock is the end of the last Pause or Run.
+func (m *Machine) Clock() float64 { return m.clock }
 
 // Work is time spent on what nobody shares.
 func (c *CPU) Work(ns float64) { c.Now += ns }
