@@ -18,8 +18,8 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 			i++
 		}
 		l.count.verdict(rs[i-1].Verdict, 1)
-		if l.c.after != nil && l.c.room() < 0 {
-			l.c.after.after(l)
+		if rs[i-1].Verdict == Held && l.c.after != nil && l.c.room() < 0 {
+			l.full = !l.c.after.after(l)
 		}
 		first.Evicted, l.evicted = l.evicted, 0
 		l.settle()

@@ -38,19 +38,23 @@ type design interface {
 	// before makes room ahead of a fragment, with no lock held; false refuses
 	// the fragment.
 	before(l *lane, f *Fragment) bool
+	// admit judges a newcomer before anything is made for it, with no lock held;
+	// false refuses its fragment.
+	admit(l *lane, f *Fragment) bool
 	// create judges a newcomer with its lock held, before it is in the table, and
 	// may change q.timeout; false refuses its fragment.
 	create(l *lane, q *queue, f *Fragment) bool
-	// link is told that q is in the table, touch that it got a fragment, unlink
-	// that it retires: each under q's lock.
+	// link is told that q is in the table, touch that it got a fragment, restart
+	// that it lost all it had, unlink that it retires: each under q's lock.
 	link(l *lane, q *queue)
 	touch(l *lane, q *queue)
+	restart(l *lane, q *queue)
 	unlink(q *queue, why ending)
 }
 
-// evictsAfter is a design that makes room after a fragment was stored, with no
-// lock held.
-type evictsAfter interface{ after(l *lane) }
+// evictsAfter is a design that makes room after a fragment was Held, with no lock
+// held. It reports whether it did; if not, before is asked from then on.
+type evictsAfter interface{ after(l *lane) (ok bool) }
 
 // ending is why a queue retires.
 type ending uint8
@@ -67,9 +71,11 @@ type plain struct{}
 
 func (plain) room(*lane) int64                     { return math.MaxInt64 }
 func (plain) before(*lane, *Fragment) bool         { return true }
+func (plain) admit(*lane, *Fragment) bool          { return true }
 func (plain) create(*lane, *queue, *Fragment) bool { return true }
 func (plain) link(*lane, *queue)                   {}
 func (plain) touch(*lane, *queue)                  {}
+func (plain) restart(*lane, *queue)                {}
 func (plain) unlink(*queue, ending)                {}
 
 // New makes a cache of the design with that name (see Designs), or says which
@@ -113,11 +119,17 @@ func (c *cache) SetLimits(l Limits) error {
 		if err := c.host.SetLimits(l); err != nil {
 			return err
 		}
-	} else if err := c.host.check(l); err != nil {
+		c.limits.store(l)
+		return nil
+	}
+	h := c.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.check(l); err != nil {
 		return err
 	}
 	c.limits.store(l)
-	return nil
+	return capAccount(c.account, l)
 }
 
 // room is how many bytes may be charged until this namespace or its host is

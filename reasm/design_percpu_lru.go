@@ -38,7 +38,7 @@ type percpuLRU struct {
 
 func percpuLRUHost(h *Host) {
 	h.index = newChains(h, false, 0)
-	h.newAccount = func(parent account) account {
+	h.newAccount = func(h *Host, parent account, _ Limits) account {
 		up, _ := parent.(*laneAccount)
 		return &laneAccount{parent: up, lanes: make([]laneWord, h.cfg.Lanes)}
 	}

@@ -1,298 +1,318 @@
 package reasm
 
-import (
-	"math"
-	"sync"
-
-	"corelane/lru"
-)
-
 // Design worth: always accept, then give up what is worth least.
 //
 //	From:    none of the mails; a study of eviction policies made for this library.
 //	Index:   rhmap, lookups without a lock.
-//	Charge:  one atomic counter.
-//	Victim:  the smallest worth among the longest idle, the longest idle with a hole,
-//	         and 16 queues drawn at random. worth.go says what a queue is worth.
+//	Charge:  a stock per lane, exact while more than 7/8 of High is in use.
+//	Victim:  the smallest worth among 16 queues drawn at random. worth.go says what
+//	         a queue is worth.
 //	Evictor: the fragment that finds memory above High, after it was stored; it may
 //	         be its own queue that goes. The fragment that completes a datagram is
-//	         never refused.
+//	         never refused, and evicts nobody. A newcomer that would have to go
+//	         itself is refused before anything is made for it.
 //
-//	Add ──> doomed? ──yes──> Refused: the rest of a datagram that was given up
-//	           │
-//	           no ──> queue ──> complete? ──yes──> deliver, and remember its source
-//	                              │
-//	                              no ──> charged > High? ──> evict the least worth
+//	Add ──> new? ──yes──> doomed? ──yes──> Refused: the rest of a datagram that was given up
+//	          │              no ──> room, or somebody worth less? ──no──> Refused, and doomed
+//	          no                             │ yes: evict
+//	          └──────────────> queue <───────┘
+//	                             └──> complete? ──yes──> deliver, and remember its source
+//	                                     no ──> charged > High? ──> evict the least worth
 //
-//	Bound:   High plus one fragment per lane.
-//	Locks:   queue.mu, then the policy's lock; the evictor holds none when it locks
-//	         its victim.
+//	Bound:   High plus one fragment per lane, in AddBatch one run.
+//	Locks:   queue.mu, then a lane's lock at birth and death only. A candidate is
+//	         judged under its own lock, if that is free; the evictor holds none when
+//	         it locks its victim.
 //	Wins:    with more datagrams in flight than memory holds it completes most of what
 //	         can be completed, where the others complete nearly nothing; floods of
 //	         every kind, and slow senders beside them.
-//	Loses:   one lock for all lanes, twice a fragment; an eviction looks at 18 queues;
-//	         a cold slow sender beside a flood of the same size; the first second of
-//	         hundreds of new sources is unfair.
+//	Loses:   an eviction looks at 16 queues; a cold slow sender beside a flood of the
+//	         same size; the first second of hundreds of new sources is unfair.
 //
-// What the policy knows of a queue is a copy under the policy's lock, so that
-// judging a candidate takes no queue's lock.
+// There is no list, and a touch takes no lock and writes no word that other lanes
+// read: the 16 are drawn from the lanes' slots (worth_lane.go).
 type worth struct {
 	plain
-	c *cache
-	s *worthState
-
-	// Guarded by s.mu.
-	normal, suspect lru.Global[queue] // by last fragment; suspect: those with a hole
-	all             []*queue          // to draw from
-	unknown         int64             // bytes of queues whose source is not known
-	active          int               // known sources that have queues
+	c     *cache
+	s     *worthState
+	lanes []worthLane
 }
 
 // worthState is the host's: what was learned is shared by its namespaces, and
 // bounded whatever they are sent.
 type worthState struct {
-	hash func(*Key) uint64
-	rand func() uint64
-
-	mu    sync.Mutex // guards the rest, and every worthView
+	hash  func(*Key) uint64 // keyed; immutable
+	seed  uint64            // immutable
 	peers worthPeers
 	doom  doomTable
-	world learned
-
-	scratch Key // of a source, to be hashed
+	world worthWorld
 }
 
-// worthView is what the policy knows of a queue.
-type worthView struct {
-	linked   bool // in normal or suspect, and in all
-	suspect  bool // in suspect
-	everHole bool
-	seat     bool
-	pos      int // in all
-	k        int // fragments held
-	hint     int // fragments its first one announced; 0 is none
-	created  int64
-	last     int64 // time of the last stored fragment
-	maxGap   int64 // longest time between two of them
-	seatFor  int64 // how long a seat holds
-	mem      int64 // bytes charged
-	peer     *worthPeer
-	peerGen  uint32 // of peer when the queue was made; another means it is unknown now
-}
+// Work is bounded: what a fragment looks at for an eviction, and how many it makes.
+const (
+	worthSamples    = 16 // 4 miss junk, 32 bring little
+	newcomerSamples = 4  // for an unknown newcomer, who may displace junk only
+	mostEvictions   = 64 // for one fragment
+)
 
 func worthHost(h *Host) {
 	h.index = newTable(h)
-	s := &worthState{hash: h.cfg.Hash, rand: h.cfg.Rand, world: newLearned()}
+	h.newAccount = newStockAccount
+	s := &worthState{hash: h.cfg.Hash}
 	if s.hash == nil {
 		s.hash = keyedHash()
 	}
-	if s.rand == nil {
-		state := s.hash(&Key{Domain: 1})
-		s.rand = func() uint64 { state += 0x9e3779b97f4a7c15; return mix(state) } // under mu
+	if h.cfg.Rand != nil {
+		s.seed = h.cfg.Rand()
+	} else {
+		s.seed = s.hash(&Key{Domain: 1})
 	}
+	s.world.init()
 	h.worksFor = s
 }
 
-func newWorth(c *cache) design { return &worth{c: c, s: c.host.worksFor.(*worthState)} }
+func newWorth(c *cache) design {
+	d := &worth{c: c, s: c.host.worksFor.(*worthState), lanes: make([]worthLane, len(c.lanes))}
+	for i := range d.lanes {
+		d.lanes[i].random = mix(d.s.seed + uint64(c.number)<<32 + uint64(i))
+	}
+	return d
+}
 
 // room ends a batch where after has to act.
 func (d *worth) room(*lane) int64 { return d.c.room() }
 
-func (d *worth) create(l *lane, q *queue, f *Fragment) bool {
-	s := d.s
-	hash := s.hash(&q.key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.peers.find(q.key.peer(), q.cache.number, s)
-	s.doom.turn(l.now)
-	if s.doom.has(hash) {
-		// The rest of what was given up. A first fragment is let in again unless
-		// its source is one whose fragments overtake each other.
-		reordering := s.world.reordering
-		if e != nil {
-			reordering = e.reordering
-		}
-		if f.Offset > 0 || reordering > doomedFirst {
-			return false
-		}
+// before is asked while memory is above High: other lanes are at work, the limit
+// was lowered, or nothing is left to evict.
+func (d *worth) before(l *lane, _ *Fragment) bool {
+	if d.makeRoom(l, 0, nil) {
+		return true
 	}
-	q.view = worthView{created: l.now, last: l.now}
-	v := &q.view
-	if e != nil {
-		v.peer, v.peerGen = e, e.gen
+	l.count.event(evNoVictim, 1)
+	return false
+}
+
+// admit judges a newcomer. What it finds out is kept for link.
+func (d *worth) admit(l *lane, f *Fragment) bool {
+	v := d.view(l, f)
+	if d.doomed(v, f, l.now) {
+		l.count.event(evDoomed, 1)
+		return false
 	}
-	if f.Offset == 0 || !f.More {
-		v.seat, v.seatFor = true, seatTime(hash)
+	need := d.cost(f)
+	if d.c.room() >= need {
+		return true
 	}
-	return true
+	if d.makeRoom(l, need, &candidate{
+		peer: v.peer, hash: v.hash, fragments: 1, hint: int64(v.hint), memory: need, hole: f.Offset > 0, seat: v.seat,
+	}) {
+		return true
+	}
+	d.s.doom.add(v.hash, l.now)
+	l.count.event(evOutbid, 1)
+	return false
+}
+
+// view is what is known of a newcomer.
+func (d *worth) view(l *lane, f *Fragment) *worthView {
+	own, k := &d.lanes[l.id], &f.Key
+	own.scratch = Key{SrcHi: k.SrcHi, SrcLo: k.SrcLo, Domain: k.Domain, tag: k.tag >> nsShift << nsShift}
+	v := &own.newcomer
+	*v = worthView{hash: d.s.hash(k), source: d.s.hash(&own.scratch) | 1, last: l.now, seat: f.Offset == 0 || !f.More}
+	v.peer = d.s.peers.find(v.source)
+	if f.Offset == 0 && k.Family() != LoWPAN {
+		v.announce(f.udpLength(), f.end())
+	}
+	return v
+}
+
+// announce notes how many fragments there will be, by the length of all and of the
+// first.
+func (v *worthView) announce(length, first uint32) {
+	if v.hint == 0 && length > 0 && first > 0 {
+		v.hint = int32((length + first - 1) / first)
+	}
+}
+
+// doomed reports whether a newcomer is the rest of what was given up. A first
+// fragment is let in again unless its source is one whose fragments overtake each
+// other.
+func (d *worth) doomed(v *worthView, f *Fragment, now int64) bool {
+	if !d.s.doom.has(v.hash, now) {
+		return false
+	}
+	reordering := d.s.world.reordering()
+	if v.peer != nil {
+		_, reordering, _ = unpackRecord(v.peer.record.Load())
+	}
+	return f.Offset > 0 || reordering > doomedFirst
+}
+
+// cost is about what a newcomer will be charged.
+func (d *worth) cost(f *Fragment) int64 {
+	n := queueRecord + bufferRecord + int64(len(f.Packet))
+	if fn := d.c.cfg.Charge.Queue; fn != nil {
+		n += fn(f) - queueRecord
+	}
+	if fn := d.c.cfg.Charge.Fragment; fn != nil {
+		n += fn(f) - bufferRecord - int64(len(f.Packet))
+	}
+	return n
 }
 
 func (d *worth) link(l *lane, q *queue) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	v := &q.view
-	v.linked, v.pos, v.mem = true, len(d.all), q.charged
-	d.all = append(d.all, q)
-	d.normal.Insert(&q.node, l.now)
-	if e := v.known(); e != nil {
-		if e.queues == 0 {
-			d.active++
+	own, v := &d.lanes[l.id], &q.view
+	life := v.life + 1
+	*v = own.newcomer
+	v.life = life
+	if v.peer != nil {
+		ok, first := v.peer.acquire(v.source)
+		switch {
+		case !ok:
+			v.peer = nil
+		case first:
+			own.active.Add(1)
 		}
-		e.queues++
 	}
-	d.addMemory(v, v.mem)
-	l.hand = hand{q: q, fresh: true}
+	d.count(q, q.charged)
+	own.push(q)
 }
 
-// addMemory counts bytes for the queue's source, or for those that are unknown.
-func (d *worth) addMemory(v *worthView, n int64) {
-	if e := v.known(); e != nil {
-		e.mem += n
+// count writes into the books of q's source that q is charged that much.
+func (d *worth) count(q *queue, charged int64) {
+	v := &q.view
+	n := charged - v.counted
+	v.counted = charged
+	if v.peer != nil {
+		v.peer.memory.Add(n)
 	} else {
-		d.unknown += n
+		d.lanes[q.lane].unknown.Add(n)
 	}
 }
 
 func (d *worth) touch(l *lane, q *queue) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
 	v := &q.view
-	if l.hand.q != q {
-		l.hand = hand{q: q}
+	v.gap = max(v.gap, l.now-v.last)
+	v.last = max(v.last, l.now)
+	if !q.holes.contiguous() {
+		v.hole = true
 	}
-	if !v.linked {
-		return // chosen by an evictor, who waits for our lock
-	}
-	if v.k > 0 {
-		v.maxGap = max(v.maxGap, l.now-v.last)
-	}
-	v.k, v.last = int(q.fragments), max(v.last, l.now)
-	if v.hint == 0 && q.announced > 0 && q.firstLen > 0 {
-		v.hint = int((q.announced + q.firstLen - 1) / q.firstLen)
-	}
-	d.addMemory(v, q.charged-v.mem)
-	v.mem = q.charged
-	hole := !q.holes.contiguous()
-	v.everHole = v.everHole || hole
-	switch {
-	case hole == v.suspect:
-		d.list(v).Touch(&q.node, l.now)
-	default:
-		d.list(v).Remove(&q.node)
-		v.suspect = hole
-		d.list(v).Insert(&q.node, l.now)
+	v.announce(q.announced, q.firstLen)
+	// Many read the books, so they may be a quarter behind.
+	if n := q.charged - v.counted; n > v.counted/4 {
+		d.count(q, q.charged)
 	}
 }
 
-func (d *worth) list(v *worthView) *lru.Global[queue] {
-	if v.suspect {
-		return &d.suspect
-	}
-	return &d.normal
+func (d *worth) restart(l *lane, q *queue) {
+	v := &q.view
+	v.last, v.gap, v.hint, v.hole = l.now, 0, 0, false
+	d.count(q, q.charged)
 }
 
 func (d *worth) unlink(q *queue, why ending) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	if !q.view.linked {
-		return // it was an evictor's
-	}
+	v := &q.view
+	d.lanes[q.lane].pull(q)
 	switch why {
 	case completed:
-		d.learn(q)
+		v.announce(q.announced, q.firstLen) // a batch may complete what it began
+		d.s.learn(v.peer, &seen{
+			source: v.source, class: d.class(v), fragments: int64(q.fragments),
+			gap: max(v.gap, q.last-v.last), hole: v.hole || q.holes.disordered(),
+		}, mix(v.hash^uint64(q.last)))
 	case expired:
-		d.blame(&q.view, 1)
-		d.drop(q)
-	default:
-		d.drop(q)
+		d.blame(v, 1<<16)
+	}
+	d.count(q, 0)
+	if v.peer != nil && v.peer.release() {
+		d.lanes[q.lane].active.Add(-1)
 	}
 }
 
-// drop takes q out of the lists and of its source's books.
-func (d *worth) drop(q *queue) {
-	v := &q.view
-	v.linked = false
-	d.list(v).Remove(&q.node)
-	last := d.all[len(d.all)-1]
-	d.all[v.pos], last.view.pos = last, v.pos
-	d.all[len(d.all)-1] = nil
-	d.all = d.all[:len(d.all)-1]
-	if e := v.known(); e != nil {
-		if e.queues--; e.queues == 0 {
-			d.active--
-		}
-	}
-	d.addMemory(v, -v.mem)
-	v.mem = 0
+// class is the size class that a queue is taken to be of.
+func (d *worth) class(v *worthView) uint {
+	return sizeClass(expected(v.peer, int64(v.hint), d.s.world.typicalSize()))
 }
 
-// hand is the queue that a lane's latest fragment went to.
-type hand struct {
-	q     *queue
-	fresh bool // the fragment made it
-}
-
-// after evicts until memory is not above High; it runs when a fragment was
-// stored, with no lock held.
-func (d *worth) after(l *lane) {
-	at := l.hand
-	l.hand = hand{}
-	for d.c.room() < 0 {
-		victim, key := d.choose(l, at)
-		if victim == nil {
-			return
-		}
-		l.evictKey(victim, &key)
-		if victim == at.q {
-			at = hand{} // more has to go only if the limit was lowered
-		}
+// blame lowers the record of a queue's source; how says how surely the queue would
+// not have completed, 0 to 1<<16.
+func (d *worth) blame(v *worthView, how uint64) {
+	if v.peer != nil {
+		blame(&v.peer.success, d.class(v), tellsPeer, how)
+	} else {
+		blame(&d.s.world.success, d.class(v), tellsWorld, how)
 	}
 }
 
-// choose takes the queue that is worth least out of the lists, for the caller to
-// evict; nil if there is none. at is the queue at hand, which goes if nothing is
-// worth less.
-func (d *worth) choose(l *lane, at hand) (victim *queue, key Key) {
-	s := d.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	least := math.Inf(1)
-	consider := func(q *queue) {
-		if q == at.q {
-			return
+// after evicts until memory is not above High; it runs when a fragment was stored
+// that did not complete its datagram, with no lock held.
+func (d *worth) after(l *lane) (ok bool) {
+	for range mostEvictions {
+		if d.c.room() >= 0 {
+			return true
 		}
-		if w := d.worth(&q.view, l.now); w < least {
-			victim, least = q, w
+		s := d.scene()
+		least := d.choose(l, &s, worthSamples)
+		if q := l.last; q != nil { // where the fragment went
+			q.mu.Lock()
+			if q.state == live && q.cache == d.c {
+				if w := s.judge(q, l.now); least.q == nil || w <= least.worth {
+					least = victim{q, q.view.life, w}
+				}
+			}
+			q.mu.Unlock()
 		}
+		if least.q == nil {
+			return false
+		}
+		d.evict(l, &s, least)
 	}
-	for _, list := range []*lru.Global[queue]{&d.normal, &d.suspect} {
-		if ref, ok := list.Oldest(); ok {
-			consider(ref.Owner)
-		}
+	return d.c.room() >= 0
+}
+
+// makeRoom evicts until memory is not above High, and that many bytes more can be
+// charged: for them, only what is worth less than the newcomer.
+func (d *worth) makeRoom(l *lane, need int64, newcomer *candidate) bool {
+	samples := int64(worthSamples)
+	if newcomer != nil && newcomer.peer == nil {
+		samples = newcomerSamples
 	}
-	if n := uint64(len(d.all)); n > 0 {
-		for range worthSamples {
-			consider(d.all[s.rand()%n])
+	for range mostEvictions {
+		if d.c.room() >= need {
+			return true
 		}
-	}
-	// at.q may have retired and live anew since; then it is judged as what it is.
-	if q := at.q; q != nil && q.view.linked && q.cache == d.c {
-		mine := d.worth(&q.view, l.now)
-		if at.fresh && q.view.known() == nil && d.unknown > d.floor() {
-			mine *= newcomer
+		s := d.scene()
+		least := d.choose(l, &s, samples)
+		if least.q == nil || newcomer != nil && d.c.room() >= 0 && least.worth >= s.newcomerWorth(newcomer) {
+			return false
 		}
-		if victim == nil || least > mine || least == mine && at.fresh {
-			victim = q
-		}
+		d.evict(l, &s, least)
 	}
-	if victim == nil {
-		return nil, Key{}
+	return d.c.room() >= need
+}
+
+// evict gives a victim up, unless it is gone already.
+func (d *worth) evict(l *lane, s *scene, v victim) {
+	q := v.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state != live || q.cache != d.c || q.view.life != v.life {
+		return
 	}
-	v := &victim.view
-	idle := min(1, float64(l.now-v.last)/d.patience(v))
-	d.blame(v, idle*idle)
-	s.doom.add(s.hash(&victim.key))
-	key = victim.key
-	d.drop(victim)
-	return victim, key
+	c := q.candidate(l.now)
+	d.blame(&q.view, s.guilt(&c))
+	d.s.doom.add(q.view.hash, l.now)
+	l.evictLocked(q)
+}
+
+// scene is what the candidates of a choice are judged in, now.
+func (d *worth) scene() scene {
+	var queues, active, unknown int64
+	for i := range d.lanes {
+		n := &d.lanes[i]
+		queues += int64(n.size.Load())
+		active += n.active.Load()
+		unknown += n.unknown.Load()
+	}
+	return newScene(&d.s.world, d.c.limits.high.Load(), queues, unknown, active)
 }

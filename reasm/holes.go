@@ -147,6 +147,10 @@ func (h *holes) reset() {
 // contiguous reports whether the bytes held are the first ones, without a gap.
 func (h *holes) contiguous() bool { return h.bytes == h.top }
 
+// disordered reports whether a fragment did not follow the one before it; not in
+// 6LoWPAN.
+func (h *holes) disordered() bool { return h.n > 0 || h.bits != nil }
+
 // runs returns all runs in order of offset. For people and tests: it allocates.
 func (h *holes) runs() []run {
 	if h.links != nil {

@@ -29,7 +29,7 @@ type Host struct {
 
 	// Written by the design, once.
 	index      index
-	newAccount func(parent account) account
+	newAccount func(h *Host, parent account, l Limits) account
 	peerMemory bool // count what each source is charged
 	worksFor   any  // what its namespaces share with its worker
 
@@ -94,7 +94,7 @@ func NewHost(name string, cfg Config) (*Host, error) {
 	if h.peerMemory && h.peers == nil {
 		h.peers = new(peers)
 	}
-	h.account = h.newAccount(nil)
+	h.account = h.newAccount(h, nil, cfg.Limits)
 	return h, nil
 }
 
@@ -102,11 +102,11 @@ func NewHost(name string, cfg Config) (*Host, error) {
 // Cache like any other; closing it gives back all it held. A namespace costs some
 // hundred bytes per lane, 6 KiB with percpu-lru. Closing one walks the host's table.
 func (h *Host) Namespace(l Limits) (Cache, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if err := h.check(l); err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.closed {
 		return nil, errHostClosed
 	}
@@ -115,7 +115,7 @@ func (h *Host) Namespace(l Limits) (Cache, error) {
 	}
 	for h.next++; h.next == 0 || h.spaces[h.next] != nil; h.next++ {
 	}
-	c := h.newCache(h.next, h.newAccount(h.account), l)
+	c := h.newCache(h.next, h.newAccount(h, h.account, l), l)
 	h.spaces[c.number] = c
 	return c, nil
 }
@@ -137,8 +137,10 @@ func (h *Host) SetLimits(l Limits) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.limits.store(l)
-	return nil
+	return capAccount(h.account, l)
 }
 
 // Bytes returns the memory charged to all namespaces, closed ones with datagrams
@@ -283,7 +285,7 @@ type account interface {
 
 // newAtomicAccount makes an account without a cap: the design acts when it is
 // above High, one fragment late at most.
-func newAtomicAccount(parent account) account {
+func newAtomicAccount(_ *Host, parent account, _ Limits) account {
 	up, _ := parent.(*memacct.Atomic)
 	a, err := memacct.NewAtomic(up, noCap)
 	if err != nil {
@@ -294,13 +296,34 @@ func newAtomicAccount(parent account) account {
 
 // newBatchedAccount makes the counter Linux had from 2013 to 2018: a lane keeps up
 // to 130000 bytes to itself, so what Used says is wrong by that, times the lanes.
-func newBatchedAccount(parent account) account {
+func newBatchedAccount(_ *Host, parent account, _ Limits) account {
 	up, _ := parent.(*memacct.Batched)
 	a, err := memacct.NewBatched(up, noCap)
 	if err != nil {
 		panic("reasm: " + err.Error())
 	}
 	return a
+}
+
+// newStockAccount makes an account whose lanes count by themselves until High is
+// passed. The charge that passes it is refused first, which calls all credit in,
+// and forced then; from there on the account is exact, until an eighth of High is
+// free.
+func newStockAccount(h *Host, parent account, l Limits) account {
+	up, _ := parent.(*memacct.Stock)
+	a, err := memacct.NewStock(up, memacct.Config{Limits: memacct.Limits{Cap: l.High, High: l.High, Low: l.Low}, Lanes: h.cfg.Lanes})
+	if err != nil {
+		panic("reasm: " + err.Error())
+	}
+	return a
+}
+
+// capAccount tells an account of new limits, if it has any.
+func capAccount(a account, l Limits) error {
+	if s, ok := a.(*memacct.Stock); ok {
+		return s.SetLimits(memacct.Limits{Cap: l.High, High: l.High, Low: l.Low})
+	}
+	return nil
 }
 
 // noCap leaves the limits to the designs.

@@ -17,7 +17,7 @@ type lane struct {
 	size  int       // payload of the last datagram completed
 	last  *queue    // where the previous fragment went; a hint, checked under its lock
 	spare []retired // room for the next retired
-	hand  hand      // for designs that evict after a fragment
+	full  bool      // the design evicts after a fragment, and could not make room
 	count counters
 	_     cacheline.Pad
 }
@@ -48,8 +48,8 @@ func (l *lane) Add(now int64, f *Fragment) (r Result) {
 		q.mu.Unlock()
 	}
 	l.count.verdict(r.Verdict, 1)
-	if l.c.after != nil && l.c.room() < 0 {
-		l.c.after.after(l)
+	if r.Verdict == Held && l.c.after != nil && l.c.room() < 0 {
+		l.full = !l.c.after.after(l)
 	}
 	r.Evicted, l.evicted = l.evicted, 0
 	l.settle()
@@ -77,11 +77,22 @@ func (l *lane) admit(f *Fragment, r *Result) *queue {
 		}
 		return l.emptyQueue(f, r)
 	}
-	if d := l.c.design; d.room(l) < 0 && !d.before(l, f) {
+	if !l.hasRoom(f) {
 		r.Verdict = l.refusal()
 		return nil
 	}
 	return l.find(f, r)
+}
+
+// hasRoom reports whether memory is not above High, or the design made room. A
+// design that evicts afterwards is asked only if that was in vain.
+func (l *lane) hasRoom(f *Fragment) bool {
+	d := l.c.design
+	if l.c.after != nil && !l.full || d.room(l) >= 0 {
+		return true
+	}
+	l.full = !d.before(l, f)
+	return !l.full
 }
 
 // refusal is the verdict on what there was no room for: what is delivered and
@@ -96,7 +107,7 @@ func (l *lane) refusal() Verdict {
 // emptyQueue makes the queue that Linux leaves behind for an IPv6 fragment it
 // answers with a parameter problem.
 func (l *lane) emptyQueue(f *Fragment, r *Result) *queue {
-	if d := l.c.design; d.room(l) < 0 && !d.before(l, f) {
+	if !l.hasRoom(f) {
 		*r = Result{Verdict: l.refusal()}
 		return nil
 	}
@@ -179,6 +190,9 @@ func (l *lane) create(f *Fragment, r *Result) (q *queue, again bool) {
 		if c.host.peers != nil {
 			c.host.peers.saw(f.Key.peer())
 		}
+		return nil, false
+	case !c.design.admit(l, f):
+		r.Verdict = Refused
 		return nil, false
 	}
 	q = l.h.take()
@@ -325,6 +339,7 @@ func (l *lane) restart(q *queue, ev event) {
 	}
 	q.created = l.now
 	l.h.wheels[q.lane].set(q, later(l.now, q.timeout))
+	c.design.restart(l, q)
 }
 
 // leave takes a live queue out of everything that knows it. The caller holds its

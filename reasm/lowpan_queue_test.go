@@ -312,7 +312,7 @@ func TestLoWPANTellsWorthItsSize(t *testing.T) {
 	r.one(Held, link(1, 0, 96, 1280))
 	for qs := range r.cache.(*cache).host.index.batches() {
 		for _, q := range qs {
-			require.Equal(t, 14, q.view.hint)
+			require.EqualValues(t, 14, q.view.hint)
 		}
 	}
 	r.held(1)

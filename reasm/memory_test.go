@@ -290,8 +290,8 @@ func TestSetLimitsRefusesNonsenseAndKeepsTheOld(t *testing.T) {
 		case "global-lru", "percpu-lru":
 			require.Equal(t, Held, v)
 			require.Equal(t, []uint32{7}, r.ids())
-		case "worth": // one of six that are worth the same stays
-			require.Equal(t, Held, v)
+		case "worth": // of those that are worth the same, who is there stays
+			require.Equal(t, Refused, v)
 			r.held(1)
 		case "hash-clean", "work-queue": // what is held has not left the lane's batch
 			require.Equal(t, Held, v)

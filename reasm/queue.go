@@ -32,28 +32,29 @@ type queue struct {
 	host  *Host // immutable
 	mu    sync.Mutex
 	state state // guarded by mu
-	key   Key   // guarded by mu; also by the index while in it, where it never changes
 
-	// Guarded by mu.
+	// Guarded by mu. What worth looks at in a candidate stands together, in front.
+	fragments uint32
 	cache     *cache
-	lane      int // that made it, and whose wheel it is on
+	view      worthView // but for its slot
+	charged   int64
 	created   int64
+	holes     holes
+	key       Key   // also guarded by the index while in it, where it never changes
+	lane      int   // that made it, and whose wheel it is on
 	last      int64 // time of the last stored fragment
 	timeout   int64
-	deadline  int64 // written under the wheel's lock too
-	holes     holes
+	deadline  int64  // written under the wheel's lock too
 	end       int32  // payload length of the datagram, -1 while not known
 	maxSize   uint32 // largest fragment, header included
 	maxDF     uint32 // largest with DF
 	firstLen  uint32 // bytes of the datagram in the fragment at offset 0
 	announced uint32 // length that its UDP header announces, or 6LoWPAN; 0 if nothing does
 	nextHdrAt uint32 // of the fragment at offset 0, IPv6
-	fragments uint32
-	ecns      uint8 // bit n: ECN codepoint n was seen
-	sorting   order // how bufs lie
-	unsummed  bool  // 6LoWPAN: the UDP checksum is still to be computed
-	base      int64 // what the queue was charged before its first fragment
-	charged   int64
+	ecns      uint8  // bit n: ECN codepoint n was seen
+	sorting   order  // how bufs lie
+	unsummed  bool   // 6LoWPAN: the UDP checksum is still to be computed
+	base      int64  // what the queue was charged before its first fragment
 	peer      *peer  // nil unless the cache counts peers
 	rid       uint32 // peer's fragment count at our last fragment
 
@@ -68,7 +69,6 @@ type queue struct {
 	chain *queue          // chains: the next one; guarded by the chain's lock
 	hash  uint64          // chains: of key; as key
 	seen  atomic.Int64    // hash-clean: last touched, for the chain scan
-	view  worthView       // worth: guarded by the policy's lock
 	entry rhmap.Node[words]
 	ref   rhmap.Ref[queue] // of entry; guarded by mu
 	timer timer            // guarded by the wheel's lock

@@ -18,6 +18,11 @@ type Stats struct {
 	Conflicts uint64 // restarted by an overlap, in 6LoWPAN
 	Flushed   uint64 // dropped by Close
 
+	// Of Verdicts[Refused], by designs that refuse for several reasons: the rest of
+	// datagrams that were given up before; newcomers that were worth less than what
+	// is held; and what came while memory was full and nothing could be given up.
+	Doomed, Outbid, NoVictim uint64
+
 	// Of the design's worker, which a host's namespaces share.
 	Steps     uint64 // buckets or queues it looked at
 	BudgetHit uint64 // times it stopped at its step bound instead of its goal
@@ -71,6 +76,9 @@ const (
 	evFlushed
 	evMade    // queues that entered the table
 	evRetired // queues that left it
+	evDoomed
+	evOutbid
+	evNoVictim
 	numEvents
 )
 
@@ -102,5 +110,8 @@ func (c *counters) addTo(s *Stats) {
 	for e, sum := range [...]*uint64{&s.Expired, &s.Evicted, &s.TooFar, &s.TooOld, &s.Conflicts, &s.Flushed} {
 		*sum += c.events[e].Load()
 	}
+	s.Doomed += c.events[evDoomed].Load()
+	s.Outbid += c.events[evOutbid].Load()
+	s.NoVictim += c.events[evNoVictim].Load()
 	s.Queues += int(c.events[evMade].Load()) - int(c.events[evRetired].Load())
 }

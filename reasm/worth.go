@@ -1,9 +1,6 @@
 package reasm
 
-import (
-	"math"
-	"math/bits"
-)
+import "math/bits"
 
 // What a queue is worth: the chance that it completes, times what completing it
 // brings, over the memory and time that still takes; less if its source has more
@@ -13,183 +10,165 @@ import (
 // The constants were chosen by measurement, in a study of 40 scenarios; none of
 // them assumes a rate.
 const (
-	worthSamples = 16    // 4 miss junk, 32 bring little
-	overdueAfter = 4     // times the longest gap known
-	overdue      = 0.001 // junk, the most idle first
-	bestJunk     = 0.01  // a lottery seat: junk, but the best of it
-	newcomer     = 0.009 // an unknown newcomer may displace junk only
-	leastChance  = 0.01  // of completing, whatever the record
-	mostUnknown  = 0.5   // chance of an unknown source, at most
-	leastHole    = 0.01  // of a queue with a hole, whatever the record
-	doomedFirst  = 0.1   // share of reordered datagrams above which a doomed first fragment stays out
-	bonusKnown   = 8     // at most, for a known source far below its share
-	floorTime    = 1e9   // ns that an unknown queue may use the floor
-	firstSeat    = 1e6   // ns; seats last this, or twice, four times ... 512 times it
-	seatOctaves  = 9     // each holds half as many as the one before, for twice as long
-	exactBelow   = 3     // fragments; from there on worth is rounded up to a power of two
-	liedBy       = 44    // fragments more than it has, for a first fragment that lied
-	sizeClasses  = 4     // of datagrams: < 4, < 10, < 24 fragments, and the rest
+	overdueAfter = 4              // times the longest gap known
+	leastShare   = 656            // of 1<<16, 1 %: chance and reordering are at least that
+	doomedFirst  = whole / 10     // share of reordered datagrams above which a doomed first fragment stays out
+	mostBonus    = 3 * octave     // factor 8, at most, for a known source far below its share
+	unknownPart  = 4              // the unknown together may have a quarter
+	floorPart    = 32             // a 32nd is theirs whatever it is worth
+	floorTime    = int64(1e9)     // for as long as this, each
+	firstSeat    = int64(1e6)     // ns; seats last this, or twice, four times ... 512 times it
+	seatOctaves  = 9              // each holds half as many as the one before, for twice as long
+	exactBelow   = 3              // fragments; from there on worth is rounded up to a power of two
+	liedBy       = 44             // fragments more than it has, for a first fragment that lied
+	tooMuch      = int64(1) << 62 // a worth above all
 )
 
-// learned is what the policy knows of sources in general.
-type learned struct {
-	success    [sizeClasses]float64 // of unknown sources, by size class
-	gap        float64              // longest gap in a completed datagram, ns
-	size       float64              // fragments
-	reordering float64              // share of datagrams that had a hole once
+// candidate is a queue, or a newcomer, as it is judged.
+type candidate struct {
+	peer      *worthPeer // nil is unknown
+	hash      uint64     // of its key
+	fragments int64      // held
+	hint      int64      // fragments its first one announced; 0 is none
+	memory    int64      // charged
+	counted   int64      // of that, in its source's books
+	age, idle int64
+	gap       int64 // longest between two of its fragments
+	hole      bool
+	seat      bool // it began with a first or a last fragment
 }
 
-func newLearned() learned {
-	return learned{success: [sizeClasses]float64{0.3, 0.3, 0.3, 0.3}, gap: 1e6, size: 8, reordering: 0.1}
+// scene is what the candidates of one choice are judged in.
+type scene struct {
+	queues     int64  // in all lanes
+	unknown    int64  // bytes that those of unknown sources are charged
+	floor      int64  // bytes that they may have
+	success    uint64 // of the unknown, packed
+	gap, size  int64
+	reordering uint64
+
+	share, unknownShare int64 // log2 of bytes
 }
 
-// floor is how many bytes the unknown may hold, of any worth: the only way for a
-// new source to get known when memory is full of live queues.
-func (d *worth) floor() int64 { return d.c.limits.high.Load() / 32 }
-
-// patience is how long a queue may be idle before it counts as overdue.
-func (d *worth) patience(v *worthView) float64 {
-	gap := d.s.world.gap
-	if e := v.known(); e != nil {
-		gap = e.gap
+func newScene(w *worthWorld, high, queues, unknown, active int64) scene {
+	high = max(high, 1)
+	share := high / (max(active, 0) + 1)
+	return scene{
+		queues: queues, unknown: unknown, floor: high / floorPart,
+		success: w.success.Load(), gap: w.gap.Load(), size: w.typicalSize(), reordering: w.reordering(),
+		share: log2(uint64(max(share, 1))), unknownShare: log2(uint64(max(share, high/unknownPart, 1))),
 	}
-	return overdueAfter * max(gap, float64(v.maxGap), 1)
 }
 
-// size is how many fragments the datagram has, by announcement or by record.
-func (d *worth) size(v *worthView) float64 {
-	if v.hint > 0 {
-		return float64(v.hint)
+// expected is how large a datagram will be, by announcement or by record.
+func expected(e *worthPeer, hint, typical int64) int64 {
+	if hint > 0 {
+		return hint * sizeUnit
 	}
-	if e := v.known(); e != nil {
-		return e.size
+	if e != nil {
+		size, _, _ := unpackRecord(e.record.Load())
+		return int64(size)
 	}
-	return d.s.world.size
+	return typical
 }
 
-func sizeClass(n float64) int {
-	switch {
-	case n < 4:
-		return 0
-	case n < 10:
-		return 1
-	case n < 24:
-		return 2
+// patience is how long a candidate may be idle before it counts as overdue.
+func (s *scene) patience(c *candidate) int64 {
+	gap := s.gap
+	if c.peer != nil {
+		gap = c.peer.gap.Load()
 	}
-	return 3
+	return overdueAfter * max(gap, c.gap, 1)
 }
 
-func (d *worth) worth(v *worthView, now int64) float64 {
-	w := d.exactWorth(v, now)
-	if v.k < exactBelow {
+// worth is log2 of what a candidate is worth; see octave.
+func (s *scene) worth(c *candidate) int64 {
+	w := s.exactWorth(c)
+	if c.fragments < exactBelow {
 		return w
 	}
-	// Up to a power of two: inside an octave the choice is random. Ranked exactly,
-	// a whole cohort of datagrams would be given up at once, in waves.
-	const mantissa = 1<<52 - 1
-	return math.Float64frombits((math.Float64bits(w) + mantissa) &^ mantissa)
+	// Inside an octave the choice is random. Ranked exactly, a whole cohort of
+	// datagrams would be given up at once, in waves.
+	return (w + octave - 1) &^ (octave - 1)
 }
 
-func (d *worth) exactWorth(v *worthView, now int64) float64 {
+func (s *scene) exactWorth(c *candidate) int64 {
 	var (
-		world = &d.s.world
-		e     = v.known()
-		k     = max(float64(v.k), 1)
-		n     = d.size(v)
-		class = sizeClass(n)
-		high  = float64(d.c.limits.high.Load())
-		idle  = float64(now - v.last)
+		size        = expected(c.peer, c.hint, s.size)
+		class       = sizeClass(size)
+		held        = max(c.fragments, 1) * sizeUnit
+		chance      = min(inClass(s.success, class), half)
+		reordering  = s.reordering
+		share, most = s.unknownShare, int64(0)
+		others      = s.unknown
+		patience    = s.patience(c)
 	)
-	if v.hint > 0 && v.k >= v.hint {
-		n = k + liedBy
+	if c.peer != nil {
+		chance = inClass(c.peer.success.Load(), class)
+		_, reordering, _ = unpackRecord(c.peer.record.Load())
+		share, most, others = s.share, mostBonus, c.peer.memory.Load()
 	}
-	n = max(n, k+1)
-	rest := n * float64(v.mem) / k // memory the whole datagram will take
-	chance, reordering := min(world.success[class], mostUnknown), world.reordering
-	if e != nil {
-		chance, reordering = e.success[class], e.reordering
+	if c.hint > 0 && c.fragments >= c.hint {
+		size = held + liedBy*sizeUnit
 	}
-	w := max(chance, leastChance) * 2 * n / ((n - k) * (n + k))
-	if v.suspect {
-		w *= max(reordering, leastHole)
+	size = max(size, held+sizeUnit)
+	// The chance, times 2n / (n-k)(n+k) for k fragments of n.
+	w := log2(max(chance, leastShare)) + log2(uint64(size)) + log2(2*sizeUnit) -
+		log2(uint64(size-held)) - log2(uint64(size+held)) - 16*octave
+	if c.hole {
+		w += log2(max(reordering, leastShare)) - 16*octave
 	}
-	share := high / float64(d.active+1)
-	if e != nil {
-		w *= min(share/(float64(e.mem-v.mem)+rest), bonusKnown)
-	} else {
-		w *= min(max(share, high/4)/(float64(d.unknown-v.mem)+rest), 1)
-		if d.unknown <= d.floor() && now-v.created < floorTime {
-			return max(w, 1)
+	// The share, over what the source has besides and what this will take.
+	uses := others - c.counted + mulDiv(size, c.memory, held)
+	w += min(share-log2(uint64(max(uses, 1))), most)
+	if c.peer == nil && s.unknown <= s.floor && c.age < floorTime {
+		return max(w, 0)
+	}
+	switch {
+	case c.idle <= patience:
+		if c.peer != nil && c.fragments == 1 { // of new ones the older loses
+			w += log2(uint64(2*patience-c.idle)) - log2(uint64(2*patience))
 		}
-	}
-	switch patience := d.patience(v); {
-	case idle <= patience:
-		if e != nil && v.k == 1 { // of new ones the older loses
-			w *= 1 - idle/(2*patience)
-		}
-	case v.seat && v.k == 1 && idle < float64(v.seatFor):
-		w *= bestJunk
-	default:
-		w *= overdue * (patience / idle) * (patience / idle)
+	case c.seat && c.fragments == 1 && c.idle < seatTime(c.hash):
+		w += log100th // junk, but the best of it
+	default: // junk, the most idle first
+		w += log1000th + 2*(log2(uint64(patience))-log2(uint64(c.idle)))
 	}
 	return w
 }
 
-// blame lowers the record of a queue's source, for a queue given up; how says how
-// surely it would not have completed, 0 to 1.
-func (d *worth) blame(v *worthView, how float64) {
-	class := sizeClass(d.size(v))
-	if e := v.known(); e != nil {
-		e.success[class] -= e.success[class] * how / 16
-	} else {
-		u := &d.s.world.success[class]
-		*u -= *u * how / 64
+// newcomerWorth is worth for a fragment that has no queue: of an unknown source it
+// may displace junk only, once these have what the floor grants them.
+func (s *scene) newcomerWorth(c *candidate) int64 {
+	w := s.worth(c)
+	if c.peer == nil && s.unknown+c.memory > s.floor {
+		w += log9in1K
 	}
+	return w
 }
 
-// learn takes a complete queue out of the lists, and what it shows into the
-// records.
-func (d *worth) learn(q *queue) {
-	var (
-		v     = &q.view
-		world = &d.s.world
-		class = sizeClass(d.size(v))
-		gap   = float64(v.maxGap)
-		n     = float64(q.fragments)
-		hole  = 0.0
-	)
-	if v.everHole || !q.holes.contiguous() {
-		hole = 1
+// guilt says how surely a candidate that was given up would not have completed,
+// 0 to 1<<16.
+func (s *scene) guilt(c *candidate) uint64 {
+	patience := s.patience(c)
+	if c.idle >= patience {
+		return 1 << 16
 	}
-	e := v.known()
-	d.drop(q)
-	if e == nil {
-		world.success[class] += (1 - world.success[class]) / 64
-		if e = d.s.peers.find(q.key.peer(), q.cache.number, d.s); e == nil {
-			e = d.s.peers.insert(q.key.peer(), q.cache.number, d)
-		}
-	}
-	if e != nil {
-		if e.score == 0 {
-			e.gap, e.size = gap, n
-		}
-		e.score = min(e.score+1, bestScore)
-		e.success[class] += (1 - e.success[class]) / 16
-		e.gap = max(gap, e.gap*63/64) // a decaying maximum: a mean is that of small datagrams
-		e.size += (n - e.size) / 8
-		e.reordering += (hole - e.reordering) / 16
-	}
-	if gap > world.gap {
-		world.gap += (gap - world.gap) / 16
-	} else {
-		world.gap += (gap - world.gap) / 64
-	}
-	world.size += (n - world.size) / 64
-	world.reordering += (hole - world.reordering) / 64
+	idle := uint64(mulDiv(max(c.idle, 0), 1<<16, patience))
+	return idle * idle >> 16
 }
 
-// seatTime draws how long a lottery seat lasts: every octave of time holds the
-// same memory, so a slow sender has the same chance as a fast one.
+// mulDiv is a*b/c, or tooMuch if that is too much; for numbers that are not negative.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 {
+		return tooMuch
+	}
+	return int64(min(lo/uint64(c), uint64(tooMuch)))
+}
+
+// seatTime is how long a lottery seat lasts: every octave of time holds the same
+// memory, so a slow sender has the same chance as a fast one.
 func seatTime(hash uint64) int64 {
 	return firstSeat << min(bits.TrailingZeros64(^hash), seatOctaves)
 }

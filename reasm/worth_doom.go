@@ -1,43 +1,44 @@
 package reasm
 
-// doomTable remembers which datagrams were given up, for a tenth of a second or
-// two, so that their remaining fragments do not come back as new queues. It
-// forgets by generations and by collision: what it says wrongly costs a datagram,
-// never memory.
+import "sync/atomic"
+
+// doomTable remembers for a tenth of a second, or two, which datagrams were given
+// up, so that their remaining fragments do not come back as new queues. It forgets
+// by time and by collision. What it says wrongly costs a datagram, never memory.
+//
+// A place holds a fingerprint, and the turn of the clock that it was written in.
+// Anybody may write any place at any time: a lost entry is a forgotten one.
 type doomTable struct {
-	young, old []uint32 // fingerprints; made with the first
-	turned     int64
+	// nil -> the table, once, by whoever dooms first.
+	// PUBLISH worth.doom, ACQUIRE worth.doom
+	at atomic.Pointer[[doomPlaces]atomic.Uint32]
 }
 
 const (
-	doomPlaces = 1 << 14
-	doomTurn   = 100e6 // ns
+	doomPlaces = 1 << 15
+	doomTurn   = 27 // 2^27 ns, 134 ms
+	turnBits   = 10 // so that a turn comes round after 137 s
 )
 
-func (t *doomTable) add(hash uint64) {
-	if t.young == nil {
-		t.young, t.old = make([]uint32, doomPlaces), make([]uint32, doomPlaces)
+func (t *doomTable) add(hash uint64, now int64) {
+	at := t.at.Load()
+	if at == nil {
+		t.at.CompareAndSwap(nil, new([doomPlaces]atomic.Uint32))
+		at = t.at.Load()
 	}
-	t.young[hash%doomPlaces] = fingerprint(hash)
+	at[hash%doomPlaces].Store(doomEntry(hash, now))
 }
 
-func (t *doomTable) has(hash uint64) bool {
-	if t.young == nil {
+func (t *doomTable) has(hash uint64, now int64) bool {
+	at := t.at.Load()
+	if at == nil {
 		return false
 	}
-	at, f := hash%doomPlaces, fingerprint(hash)
-	return t.young[at] == f || t.old[at] == f
+	e := at[hash%doomPlaces].Load()
+	return e != 0 && (e == doomEntry(hash, now) || e == doomEntry(hash, now-1<<doomTurn))
 }
 
-// turn forgets the older generation when its time has come.
-func (t *doomTable) turn(now int64) {
-	if t.young == nil || now >= t.turned && now-t.turned <= doomTurn {
-		return
-	}
-	t.turned = now
-	t.young, t.old = t.old, t.young
-	clear(t.young)
+func doomEntry(hash uint64, now int64) uint32 {
+	const turns = 1<<turnBits - 1
+	return uint32(hash>>32)&^turns | uint32(now>>doomTurn)&turns
 }
-
-// fingerprint is never 0, which is an empty place.
-func fingerprint(hash uint64) uint32 { return uint32(hash>>32) | 1 }

@@ -17,8 +17,8 @@ func TestWorthReadsTheAnnouncedSize(t *testing.T) {
 		r.one(Held, f)
 		for qs := range r.cache.(*cache).host.index.batches() {
 			for _, q := range qs {
-				require.Equal(t, 44, q.view.hint)
-				require.Equal(t, 1, q.view.k)
+				require.EqualValues(t, 44, q.view.hint)
+				require.EqualValues(t, 1, q.fragments)
 			}
 		}
 	}
@@ -26,8 +26,7 @@ func TestWorthReadsTheAnnouncedSize(t *testing.T) {
 
 // What the policy keeps does not grow with what it is sent (256 KiB at most).
 func TestWorthStateIsBounded(t *testing.T) {
-	peerBytes, doomBytes := peerPlaces*int(unsafe.Sizeof(worthPeer{})), 2*doomPlaces*4
-	require.LessOrEqual(t, peerBytes+doomBytes, 256<<10)
+	require.LessOrEqual(t, int(unsafe.Sizeof([peerPlaces]worthPeer{})+unsafe.Sizeof([doomPlaces]uint32{})), 256<<10)
 	adapt := func(c *Config) { flat(c); c.Limits = Limits{High: 4000, Low: 3000} }
 	r := newRig(t, way{design: "worth", mode: Copy, family: 4}, adapt)
 	for id := range uint32(5000) {
@@ -35,8 +34,7 @@ func TestWorthStateIsBounded(t *testing.T) {
 		require.LessOrEqual(t, r.cache.Stats().Bytes, int64(4110))
 	}
 	d := r.cache.(*cache).design.(*worth)
-	require.Len(t, d.s.doom.young, doomPlaces)
-	require.Len(t, d.s.doom.old, doomPlaces)
-	require.LessOrEqual(t, len(d.all), 40)
-	require.Nil(t, d.s.peers.at, "nobody completed a datagram")
+	require.LessOrEqual(t, int(d.lanes[0].size.Load()), 40)
+	require.Len(t, *d.lanes[0].slots.Load(), fewSlots)
+	require.Nil(t, d.s.peers.at.Load(), "nobody completed a datagram")
 }

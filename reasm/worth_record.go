@@ -1,0 +1,138 @@
+package reasm
+
+import "sync/atomic"
+
+// What is learned of a source, or of all, is shares of 1<<16, sizes in sixteenths
+// of a fragment, and times in nanoseconds. Each moves towards what it sees by a
+// fixed part of the difference, rounded so that it comes to rest: a word that all
+// lanes read is written only when it changes.
+const (
+	half        = 1 << 15
+	whole       = 1<<16 - 1
+	sizeUnit    = 16 // of a fragment
+	sizeClasses = 4  // of datagrams: < 4, < 10, < 24 fragments, and the rest
+	tellsPeer   = 4  // a source's record moves by 1/16 of a difference
+	tellsWorld  = 6  // that of all by 1/64
+	tellsSize   = 3  // a source's size by 1/8
+)
+
+// worthWorld is what is known of sources in general. Any lane reads and writes it;
+// an update may be lost when two lanes make it at once, and what is left is as
+// good an estimate.
+type worthWorld struct {
+	success atomic.Uint64 // packed: of unknown sources, by size class
+	gap     atomic.Int64  // longest gap in a completed datagram
+	size    atomic.Int64  // in 1/256 fragments
+	holes   atomic.Int64  // share of datagrams that had a hole once
+}
+
+func (w *worthWorld) init() {
+	w.success.Store(everyClass(3 * whole / 10))
+	w.gap.Store(1e6)
+	w.size.Store(8 << 8)
+	w.holes.Store(whole / 10)
+}
+
+func (w *worthWorld) reordering() uint64 { return uint64(w.holes.Load()) }
+
+// typicalSize is the size in units.
+func (w *worthWorld) typicalSize() int64 { return w.size.Load() >> 4 }
+
+// everyClass is the same share for all size classes.
+func everyClass(share uint64) uint64 { return share * 0x0001_0001_0001_0001 }
+
+func inClass(packed uint64, class uint) uint64 { return packed >> (16 * class) & whole }
+
+// praise raises the share of a size class, by 1/2^tells of what it lacks.
+func praise(packed *atomic.Uint64, class, tells uint) {
+	old := packed.Load()
+	if more := (whole - inClass(old, class)) >> tells; more > 0 {
+		packed.Store(old + more<<(16*class))
+	}
+}
+
+// blame lowers it, by 1/2^tells of what it is, times how, of 1<<16.
+func blame(packed *atomic.Uint64, class, tells uint, how uint64) {
+	old := packed.Load()
+	if less := inClass(old, class) * how >> (16 + tells); less > 0 {
+		packed.Store(old - less<<(16*class))
+	}
+}
+
+// approach moves a number towards another by 1/2^tells of the difference.
+func approach(from, to int64, tells uint) int64 { return from + (to-from)>>tells }
+
+// follow is approach for a word that many read.
+func follow(w *atomic.Int64, to int64, tells uint) {
+	old := w.Load()
+	if now := approach(old, to, tells); now != old {
+		w.Store(now)
+	}
+}
+
+// sizeClass is the class of a size in units.
+func sizeClass(size int64) uint {
+	switch {
+	case size < 4*sizeUnit:
+		return 0
+	case size < 10*sizeUnit:
+		return 1
+	case size < 24*sizeUnit:
+		return 2
+	}
+	return 3
+}
+
+// learn puts what a complete datagram showed into the records. e is its source's,
+// nil if it has none yet.
+func (s *worthState) learn(e *worthPeer, seen *seen, random uint64) {
+	w := &s.world
+	if e == nil {
+		praise(&w.success, seen.class, tellsWorld)
+		if e = s.peers.find(seen.source); e == nil {
+			e = s.peers.insert(seen.source, random, w)
+		}
+	}
+	hole := int64(0)
+	if seen.hole {
+		hole = whole
+	}
+	if e != nil {
+		e.learn(seen, hole)
+	}
+	tells := uint(tellsWorld)
+	if seen.gap > w.gap.Load() {
+		tells = tellsPeer
+	}
+	follow(&w.gap, seen.gap, tells)
+	follow(&w.size, seen.fragments<<8, tellsWorld)
+	follow(&w.holes, hole, tellsWorld)
+}
+
+// seen is what a complete datagram showed.
+type seen struct {
+	source    uint64 // its source's tag
+	class     uint   // it was taken to be of
+	fragments int64
+	gap       int64 // the longest
+	hole      bool  // once
+}
+
+func (e *worthPeer) learn(seen *seen, hole int64) {
+	old := e.record.Load()
+	size, reordering, score := unpackRecord(old)
+	gap := e.gap.Load()
+	if score == 0 { // it is new
+		size, gap = uint64(seen.fragments)*sizeUnit, seen.gap
+	}
+	praise(&e.success, seen.class, tellsPeer)
+	// A decaying maximum: a mean is that of small datagrams.
+	if now := max(seen.gap, gap-gap>>6); now != e.gap.Load() {
+		e.gap.Store(now)
+	}
+	size = uint64(approach(int64(size), seen.fragments*sizeUnit, tellsSize))
+	reordering = uint64(approach(int64(reordering), hole, tellsPeer))
+	if now := packRecord(size, reordering, min(score+1, bestScore)); now != old {
+		e.record.Store(now)
+	}
+}
