@@ -164,9 +164,9 @@ func settle(s mapSubject) {
 }
 
 // churn: half inserts of fresh keys, half removals of the oldest, at a constant
-// size. One operation is one of either.
+// size. One operation is one of either. table-batch knows 16 keys ahead.
 func churn[K comparable, W rhmap.Words](t *testing.T, n int, key func(uint64) K, word func(uint64) W) {
-	impls := []string{"table", "map", "xsync4", "xsync3", "sync.Map", "shards64"}
+	impls := []string{"table", "table-batch", "map", "xsync4", "xsync3", "sync.Map", "shards64"}
 	subjects := map[string]mapSubject{}
 	for _, impl := range impls {
 		s := newMapBench(n, key, word).subject(impl)

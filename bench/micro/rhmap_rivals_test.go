@@ -145,7 +145,39 @@ func (s *tableSubject[K, W]) loads(order []uint32) (sum uint64) {
 	return sum
 }
 
+// churnBatch is churn for one who gets work in batches, as packets come: it warms
+// the chains of 16 old keys and 16 new ones, and then works as the others do.
+func (s *tableSubject[K, W]) churnBatch(n int, touch bool) (sum uint64) {
+	const batch = 16
+	var keys [2 * batch]W
+	for n > 0 {
+		m := min(n, batch)
+		for j := range m {
+			keys[j] = s.b.objs[(s.at+j)%len(s.refs)].node.Key()
+			keys[m+j] = s.b.word(s.b.next)
+			s.b.next++
+		}
+		s.t.Warm(keys[:2*m])
+		for j := range m {
+			i := s.at
+			s.at = (i + 1) % len(s.refs)
+			o := s.b.objs[i]
+			s.t.Remove(s.refs[i])
+			if touch {
+				sum += o.value
+				o.value = s.b.next
+			}
+			s.refs[i], _, _ = s.t.InsertUnique(&keys[m+j], o)
+		}
+		n -= m
+	}
+	return sum
+}
+
 func (s *tableSubject[K, W]) churn(n int, touch bool) (sum uint64) {
+	if s.batch {
+		return s.churnBatch(n, touch)
+	}
 	for range n {
 		i := s.at
 		s.at = (i + 1) % len(s.refs)
