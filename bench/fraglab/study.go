@@ -87,21 +87,50 @@ func (o *studyOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 			}
 		}
 	}
-	cells, err := plan.Run(ctx)
-	if err != nil {
+	var printed error // the first error of printing
+	if err := o.print(stdout, &plan, &printed); err != nil {
 		return err
 	}
-	return o.print(stdout, &plan, cells)
+	cells, err := plan.Run(ctx)
+	if err = errors.Join(err, printed); err != nil {
+		return err
+	}
+	return o.end(stdout, cells)
 }
 
-func (o *studyOptions) print(w io.Writer, plan *study.Plan, cells []*study.Cell) error {
+// print prints a load's cells when they are known, where that can be done.
+func (o *studyOptions) print(w io.Writer, plan *study.Plan, failed *error) error {
+	var (
+		add func([]*study.Cell) error
+		err error
+	)
+	switch {
+	case o.json, o.check:
+		return nil
+	case o.csv:
+		var c *study.CSV
+		c, err = study.NewCSV(w)
+		add = c.Add
+	default:
+		var m *study.Matrix
+		m, err = study.NewMatrix(w, plan)
+		add = m.Add
+	}
+	plan.Done = func(cells []*study.Cell) {
+		if *failed == nil {
+			*failed = add(cells)
+		}
+	}
+	return err
+}
+
+// end prints what can be said at the end only.
+func (o *studyOptions) end(w io.Writer, cells []*study.Cell) error {
 	switch {
 	case o.json:
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(cells)
-	case o.csv:
-		return study.WriteCSV(w, cells)
 	case o.check:
 		vs := study.Check(cells, "worth")
 		if err := study.WriteVerdicts(w, vs); err != nil {
@@ -110,7 +139,6 @@ func (o *studyOptions) print(w io.Writer, plan *study.Plan, cells []*study.Cell)
 		if len(study.Missed(vs)) > 0 {
 			return errPromises
 		}
-		return nil
 	}
-	return study.WriteMatrix(w, cells, plan.Designs)
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,9 @@ type Plan struct {
 	// Progress, if not nil, is told after each load and seed how many are done.
 	// Calls do not overlap.
 	Progress func(done, all int, l *Load)
+	// Done, if not nil, is given each load's cells when they and all before them
+	// are known. Calls do not overlap.
+	Done func(cells []*Cell)
 }
 
 // LanesOfPerCPU is how many lanes percpu-lru gets where the others get one: with
@@ -79,10 +83,11 @@ func (p *Plan) Run(ctx context.Context) ([]*Cell, error) {
 	results := make([][]*result, jobs) // of each design
 	errs := make([]error, jobs)
 	var (
-		wg   sync.WaitGroup
-		next atomic.Int64
-		mu   sync.Mutex
-		done int // guarded by mu
+		wg    sync.WaitGroup
+		next  atomic.Int64
+		mu    sync.Mutex
+		done  int     // guarded by mu
+		cells []*Cell // of the first loads; guarded by mu
 	)
 	for range min(runtime.GOMAXPROCS(0), jobs) {
 		wg.Go(func() {
@@ -92,16 +97,18 @@ func (p *Plan) Run(ctx context.Context) ([]*Cell, error) {
 					return
 				}
 				l := p.Loads[i/p.Seeds]
-				if results[i], errs[i] = p.job(ctx, l, uint64(i%p.Seeds)+1); errs[i] != nil {
+				rs, err := p.job(ctx, l, uint64(i%p.Seeds)+1)
+				if errs[i] = err; err != nil {
 					cancel()
 					return
 				}
-				if p.Progress != nil {
-					mu.Lock()
-					done++
+				mu.Lock()
+				results[i] = rs
+				cells = p.finish(cells, results)
+				if done++; p.Progress != nil {
 					p.Progress(done, jobs, l)
-					mu.Unlock()
 				}
+				mu.Unlock()
 			}
 		})
 	}
@@ -111,20 +118,29 @@ func (p *Plan) Run(ctx context.Context) ([]*Cell, error) {
 			return nil, err
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var cells []*Cell
-	for i, l := range p.Loads {
+	return cells, ctx.Err()
+}
+
+// finish makes the cells of the loads that are complete and follow those of
+// cells.
+func (p *Plan) finish(cells []*Cell, results [][]*result) []*Cell {
+	for i := len(cells) / len(p.Designs); i < len(p.Loads); i++ {
+		seeds := results[i*p.Seeds : (i+1)*p.Seeds]
+		if slices.ContainsFunc(seeds, func(rs []*result) bool { return rs == nil }) {
+			break
+		}
 		for d, name := range p.Designs {
 			var rs []*result
-			for s := range p.Seeds {
-				rs = append(rs, results[i*p.Seeds+s][d])
+			for _, s := range seeds {
+				rs = append(rs, s[d])
 			}
-			cells = append(cells, newCell(l, name, rs))
+			cells = append(cells, newCell(p.Loads[i], name, rs))
+		}
+		if p.Done != nil {
+			p.Done(cells[len(cells)-len(p.Designs):])
 		}
 	}
-	return cells, nil
+	return cells
 }
 
 // result is one run, reduced to what is kept of it.

@@ -8,32 +8,41 @@ import (
 	"strings"
 )
 
-// WriteMatrix prints the cells as a table: loads down, designs across, percent of
-// the bound.
-func WriteMatrix(w io.Writer, cells []*Cell, designs []string) error {
-	wide := 8
-	for _, c := range cells {
-		wide = max(wide, len(c.Load))
+// Matrix prints cells as a table: loads down, designs across, percent of the
+// bound.
+type Matrix struct {
+	w       io.Writer
+	designs []string
+	wide    int // of a load's name
+	set     string
+}
+
+// NewMatrix prints the head of the table for a plan.
+func NewMatrix(w io.Writer, p *Plan) (*Matrix, error) {
+	m := &Matrix{w: w, designs: p.Designs, wide: len("load")}
+	for _, l := range p.Loads {
+		m.wide = max(m.wide, len(l.Name))
 	}
+	line := fmt.Sprintf("%-*s %6s", m.wide, "load", "bound")
+	for _, d := range m.designs {
+		line += fmt.Sprintf(" %*s", max(len(d), 6), d)
+	}
+	_, err := fmt.Fprintln(w, line)
+	return m, err
+}
+
+// Add prints a load's cells.
+func (m *Matrix) Add(cells []*Cell) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-*s %6s", wide, "load", "bound")
-	for _, d := range designs {
-		fmt.Fprintf(&b, " %*s", max(len(d), 6), d)
+	if c := cells[0]; c.Set != m.set {
+		m.set = c.Set
+		fmt.Fprintf(&b, "-- %s\n", c.Set)
 	}
-	b.WriteString("\n")
-	set := ""
-	for i := 0; i < len(cells); i += len(designs) {
-		if c := cells[i]; c.Set != set {
-			set = c.Set
-			fmt.Fprintf(&b, "-- %s\n", set)
-		}
-		fmt.Fprintf(&b, "%-*s %6.1f", wide, cells[i].Load, cells[i].Bound)
-		for j, d := range designs {
-			fmt.Fprintf(&b, " %*s", max(len(d), 6), cells[i+j].short())
-		}
-		b.WriteString("\n")
+	fmt.Fprintf(&b, "%-*s %6.1f", m.wide, cells[0].Load, cells[0].Bound)
+	for i, d := range m.designs {
+		fmt.Fprintf(&b, " %*s", max(len(d), 6), cells[i].short())
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprintln(m.w, b.String())
 	return err
 }
 
@@ -45,33 +54,38 @@ func (c *Cell) short() string {
 	case c.RecoveryMs < 0:
 		return "never"
 	}
-	return fmt.Sprintf("%.0f ms", c.RecoveryMs)
+	return fmt.Sprintf("%.0fms", c.RecoveryMs)
 }
 
-// WriteCSV prints the cells, one a line.
-func WriteCSV(w io.Writer, cells []*Cell) error {
-	out := csv.NewWriter(w)
-	if err := out.Write([]string{
+// CSV prints cells, one a line, with all that is known of them.
+type CSV struct{ w *csv.Writer }
+
+// NewCSV prints the head.
+func NewCSV(w io.Writer) (*CSV, error) {
+	c := &CSV{csv.NewWriter(w)}
+	return c, c.w.Write([]string{
 		"load", "set", "design", "seeds", "of_bound", "deviation", "bound", "groups", "jain", "peak", "recovery_ms",
 		"evicted", "refused", "spliced",
-	}); err != nil {
-		return err
-	}
+	})
+}
+
+// Add prints a load's cells.
+func (c *CSV) Add(cells []*Cell) error {
 	f := func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
-	for _, c := range cells {
+	for _, x := range cells {
 		var groups []string
-		for _, g := range c.Groups {
+		for _, g := range x.Groups {
 			groups = append(groups, f(g))
 		}
-		if err := out.Write([]string{
-			c.Load, c.Set, c.Design, strconv.Itoa(c.Seeds), f(c.OfBound), f(c.Deviation), f(c.Bound),
-			strings.Join(groups, "/"), f(c.Jain), f(c.Peak), f(c.RecoveryMs), f(c.Evicted), f(c.Refused), f(c.Spliced),
+		if err := c.w.Write([]string{
+			x.Load, x.Set, x.Design, strconv.Itoa(x.Seeds), f(x.OfBound), f(x.Deviation), f(x.Bound),
+			strings.Join(groups, "/"), f(x.Jain), f(x.Peak), f(x.RecoveryMs), f(x.Evicted), f(x.Refused), f(x.Spliced),
 		}); err != nil {
 			return err
 		}
 	}
-	out.Flush()
-	return out.Error()
+	c.w.Flush()
+	return c.w.Error()
 }
 
 // WriteVerdicts prints what was promised and what was reached; those that are not
