@@ -76,7 +76,14 @@ func newCalibrateCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.withRig(cmd, func(ctx context.Context, rig *scale.Rig) error {
-				k, err := scale.Calibrate(ctx, rig, scale.Effort{Windows: o.windows, Limit: o.limit})
+				var earlier *scale.Constants
+				if o.constants != "" {
+					var err error
+					if earlier, err = scale.Read(o.constants); err != nil {
+						return err
+					}
+				}
+				k, err := scale.Calibrate(ctx, rig, earlier, scale.Effort{Windows: o.windows, Limit: o.limit})
 				if err != nil {
 					return err
 				}
@@ -94,6 +101,7 @@ func newCalibrateCommand() *cobra.Command {
 		},
 	}
 	o.measured(cmd)
+	cmd.Flags().StringVar(&o.constants, "constants", "", "earlier ones, for what cannot be measured while the CPUs stand where they do")
 	cmd.Flags().StringVarP(&o.out, "output", "o", "", "file to write (default standard output)")
 	return cmd
 }

@@ -17,7 +17,8 @@ type simOptions struct {
 	scenarios, designs []string
 	seed               uint64
 	full               bool
-	json               bool
+	json, csv          bool
+	report             reportOptions
 }
 
 func newSimCommand() *cobra.Command {
@@ -48,6 +49,9 @@ Scenarios:` + about.String(),
 	f.Uint64Var(&o.seed, "seed", 1, "what all randomness is drawn from")
 	f.BoolVar(&o.full, "full", false, "three times as long, and the variants that take long")
 	f.BoolVar(&o.json, "json", false, "print a JSON array of objects, one for each run, instead of tables")
+	f.BoolVar(&o.csv, "csv", false, "print the same as CSV")
+	cmd.MarkFlagsMutuallyExclusive("json", "csv")
+	o.report.flags(cmd, "")
 	return cmd
 }
 
@@ -67,7 +71,13 @@ func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if err := o.report.write(&plan, rows); err != nil {
+		return err
+	}
+	switch {
+	case o.csv:
+		return scenario.WriteCSV(stdout, rows)
+	case o.json:
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")
 		return enc.Encode(rows)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -109,7 +110,10 @@ func TestTourShowsEveryScenarioItRan(t *testing.T) {
 	require.NoError(t, err)
 	plan := scenario.Plan{Scenarios: scenarios, Designs: []string{"global-lru", "hard-limit"}, Scale: scenario.Quick, Seed: 1}
 	var out, progress bytes.Buffer
-	require.NoError(t, tour(t.Context(), &plan, &out, &progress))
+	report := reportOptions{out: filepath.Join(t.TempDir(), "report.html")}
+	require.NoError(t, tour(t.Context(), &plan, &report, &out, &progress))
+	require.Contains(t, out.String(), "report: "+report.out)
+	require.FileExists(t, report.out)
 	for _, s := range scenarios {
 		require.Contains(t, out.String(), s.Name+" (mail "+s.From+")")
 		require.Contains(t, out.String(), s.Ask)

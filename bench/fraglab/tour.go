@@ -16,7 +16,7 @@ import (
 
 // runTour is fraglab without arguments: every scenario with every design, on
 // links of 1 Gbit/s, side by side.
-func runTour(cmd *cobra.Command) error {
+func runTour(cmd *cobra.Command, o *reportOptions) error {
 	plan := scenario.Plan{Scale: scenario.Quick, Seed: 1}
 	var err error
 	if plan.Scenarios, err = scenario.Find(nil); err != nil {
@@ -25,16 +25,22 @@ func runTour(cmd *cobra.Command) error {
 	if plan.Designs, err = scenario.FindDesigns(nil); err != nil {
 		return err
 	}
-	return tour(cmd.Context(), &plan, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	return tour(cmd.Context(), &plan, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 }
 
-func tour(ctx context.Context, plan *scenario.Plan, stdout, stderr io.Writer) error {
+func tour(ctx context.Context, plan *scenario.Plan, o *reportOptions, stdout, stderr io.Writer) error {
 	start := time.Now()
 	rows, err := runPlan(ctx, plan, stderr)
 	if err != nil {
 		return err
 	}
 	if err := writeTables(stdout, plan, rows); err != nil {
+		return err
+	}
+	if err := o.write(plan, rows); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, "report: %s\n", o.out); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stderr, "fraglab: %d runs in %.1f s; fraglab sim --help says how to make others\n",
@@ -73,12 +79,18 @@ func writeTables(w io.Writer, plan *scenario.Plan, rows []*scenario.Row) error {
 	return nil
 }
 
-// possible is the part of what arrived that fits into memory.
+// possible is the part of what arrived that fits into memory: what a clairvoyant
+// heuristic delivers, and what nobody exceeds.
 func possible(r *scenario.Row) string {
 	if r.Completable == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.0f %%", 100*float64(r.BoundNominal)/float64(r.Completable))
+	least := fmt.Sprintf("%.0f", 100*float64(r.Clairvoyant)/float64(r.Completable))
+	most := fmt.Sprintf("%.0f", 100*float64(r.BoundNominal)/float64(r.Completable))
+	if least == most {
+		return most + " %"
+	}
+	return least + "-" + most + " %"
 }
 
 // runBar shows how many runs of a plan are done: a bar on a terminal, a line now
