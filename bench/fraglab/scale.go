@@ -160,7 +160,7 @@ func (o *scaleOptions) run(ctx context.Context, cmd *cobra.Command, rig *scale.R
 		return err
 	}
 	res := &scale.Prediction{Machine: o.machine, Params: p, Seed: o.seed}
-	if res.Points, err = scale.Predict(ctx, rig, p, designs, loads, o.cpus, o.seed, nil); err != nil {
+	if res.Points, err = scale.Predict(ctx, rig, k, p, designs, loads, o.cpus, o.seed, nil); err != nil {
 		return err
 	}
 	if !o.noMail {
@@ -206,7 +206,7 @@ func (o *scaleOptions) profile(ctx context.Context, stdout io.Writer, rig *scale
 	for _, d := range designs {
 		for _, l := range loads {
 			for _, n := range o.cpus {
-				x, err := scale.MakeProfile(ctx, rig, p, d, l, n, o.seed)
+				x, err := scale.MakeProfile(ctx, rig, k, p, d, l, n, o.seed)
 				if err != nil {
 					return err
 				}

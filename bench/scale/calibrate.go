@@ -3,6 +3,7 @@ package scale
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -26,51 +27,72 @@ var errTooFew = errors.New("scale: too few windows were undisturbed; the machine
 const enough = 10
 
 // Calibrate finds the constants of this machine. It needs two processors to itself.
-func Calibrate(ctx context.Context, rig *Rig, e Effort) (*Constants, error) {
+//
+// Two virtual CPUs may stand in one place, near or far, for minutes. What could not
+// be measured because of that is taken from earlier constants, if there are any.
+func Calibrate(ctx context.Context, rig *Rig, earlier *Constants, e Effort) (*Constants, error) {
 	c := &Constants{
-		CPU: cpuName(), Go: runtime.Version(), Machine: assumed, Fragments: make(map[int]measure.Quartiles),
-		Comment: "near, far, rmw, look_ahead, occupy, wake, wake_after and access are measured or fitted; the rest is assumed",
+		CPU: cpuName(), Go: runtime.Version(), Machine: assumed,
+		Comment: "near, far, rmw, look_ahead, occupy, wake, wake_after, access and pool are measured or fitted; the rest is assumed",
 	}
 	ms := micros()
 	var cases []*measure.Case
 	for _, m := range ms {
 		cases = append(cases, m.c)
 	}
-	frags := []int{44, 3}
-	for _, n := range frags {
-		cases = append(cases, realCase("hard-limit", 1, n))
+	designs := AllDesigns()
+	for _, d := range designs {
+		for _, n := range calibratedFrags {
+			cases = append(cases, realCase(d, 1, n))
+		}
 	}
 	if err := measure.Run(ctx, cases, e.Windows, e.Limit); err != nil {
 		return nil, err
 	}
 	c.WakeUp = wakeUp(15)
 	c.Transfer, c.TransferFar = measure.Transfers(cases, false), measure.Transfers(cases, true)
-	if c.Transfer.N < enough {
-		return nil, errTooFew
-	}
 	p := &c.Machine
-	p.Near = c.Transfer.Median
+	if c.Transfer.N >= enough {
+		p.Near = math.Round(c.Transfer.Median)
+	} else if earlier != nil {
+		c.Transfer, c.Machine.Near = earlier.Transfer, earlier.Machine.Near
+	} else {
+		return nil, fmt.Errorf("%w: %d near transfers, %d far ones", errTooFew, c.Transfer.N, c.TransferFar.N)
+	}
 	if c.TransferFar.N >= enough {
 		// An exchange by turns is two transfers and what the probe does between; the
 		// near probe has nothing between that a core cannot hide.
-		p.Far = c.TransferFar.Median * 2 / 3
+		p.Far = math.Round(c.TransferFar.Median * 2 / 3)
+	} else if earlier != nil {
+		c.TransferFar, p.Far = earlier.TransferFar, earlier.Machine.Far
 	}
 	p.Wake = min(c.WakeUp.Median/4, 500)
-	p.WakeAfter = c.WakeUp.Median - p.Wake
-	c.fit(ms)
-	for i, n := range frags {
-		q := cases[len(ms)+i].Near()
-		if q.N < enough {
-			return nil, errTooFew
+	p.WakeAfter = math.Round(c.WakeUp.Median - p.Wake)
+	c.fit(ms, earlier)
+	for i, d := range designs {
+		x := Private{Design: d, Frags: make(map[int]measure.Quartiles)}
+		for j, n := range calibratedFrags {
+			q := cases[len(ms)+len(calibratedFrags)*i+j].Near()
+			if q.N < enough {
+				return nil, fmt.Errorf("%w: %d windows of %s with %d fragments", errTooFew, q.N, d, n)
+			}
+			x.Frags[n] = q
 		}
-		c.Fragments[n] = q
+		if err := c.fitPrivate(ctx, rig, &x); err != nil {
+			return nil, err
+		}
+		c.Private = append(c.Private, x)
 	}
-	return c, c.fitAccess(ctx, rig)
+	return c, nil
 }
+
+// calibratedFrags are the datagrams that set the private costs: two measurements for
+// two unknowns.
+var calibratedFrags = []int{44, 3}
 
 // fit sets RMW, and the look-ahead and occupancy under which the simulated
 // micro-benchmarks come closest to the timed ones.
-func (c *Constants) fit(ms []*micro) {
+func (c *Constants) fit(ms []*micro, earlier *Constants) {
 	private := make(map[int]float64) // what the loads take
 	for _, m := range ms {
 		if m.kind == "work" {
@@ -84,7 +106,17 @@ func (c *Constants) fit(ms []*micro) {
 			extra = append(extra, m.c.Near().Median-private[m.work])
 		}
 	}
-	p.RMW = min(max(measure.Of(extra).Median, 0.5), 5)
+	p.RMW = math.Round(100*min(max(measure.Of(extra).Median, 0.5), 5)) / 100
+	near := 0
+	for _, m := range ms {
+		if m.threads == 2 && m.c.Near().N >= enough {
+			near++
+		}
+	}
+	if near == 0 && earlier != nil {
+		p.LookAhead, p.Occupy, c.Micro = earlier.Machine.LookAhead, earlier.Machine.Occupy, earlier.Micro
+		return
+	}
 	best := math.Inf(1)
 	try := *p
 	for try.LookAhead = 0; try.LookAhead <= 60; try.LookAhead += 5 {
@@ -113,28 +145,45 @@ func misfit(ms []*micro, p machine.Params, private map[int]float64) (sum float64
 	return sum
 }
 
-// fitAccess sets what a plain access costs, from what one design takes on one CPU:
-// two measurements, one unknown. All other costs of all other designs follow.
-func (c *Constants) fitAccess(ctx context.Context, rig *Rig) error {
-	var num, den float64
-	for n, q := range c.Fragments {
-		var ns [2]float64
-		for i := range ns {
+// fitPrivate sets what a plain access costs in a design, and what a pool does. Both
+// are much alike in designs with the same table.
+func (c *Constants) fitPrivate(ctx context.Context, rig *Rig, x *Private) error {
+	// Cost is linear in both: rest + accesses x Access + pools x Pool.
+	var lines [2][4]float64 // accesses, pools, rest, measured
+	for i, n := range calibratedFrags {
+		cost := func(access, pool float64) (float64, error) {
 			p := c.Machine
-			p.Access = 0.1 + float64(i)
-			o, err := rig.Run(ctx, validationCell("hard-limit", 1, n, p))
+			p.Access, p.Pool = access, pool
+			o, err := rig.Run(ctx, validationCell(x.Design, 1, n, p))
 			if err != nil {
-				return err
+				return 0, err
 			}
-			ns[i] = 1e9 / o.Rate
+			return 1e9 / o.Rate, nil
 		}
-		slope := ns[1] - ns[0] // accesses per fragment
-		rest := ns[0] - 0.1*slope
-		// Least squares of relative errors.
-		num += slope * (q.Median - rest) / (q.Median * q.Median)
-		den += slope * slope / (q.Median * q.Median)
+		base, err := cost(0.5, 10)
+		if err != nil {
+			return err
+		}
+		more, err := cost(1.5, 10)
+		if err != nil {
+			return err
+		}
+		pool, err := cost(0.5, 110)
+		if err != nil {
+			return err
+		}
+		l := &lines[i]
+		l[0], l[1], l[3] = more-base, (pool-base)/100, x.Frags[n].Median
+		l[2] = base - 0.5*l[0] - 10*l[1]
 	}
-	c.Machine.Access = math.Round(num/den*1000) / 1000
+	a, b := lines[0], lines[1]
+	det := a[0]*b[1] - a[1]*b[0]
+	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
+	x.Access = round(((a[3]-a[2])*b[1] - a[1]*(b[3]-b[2])) / det)
+	x.Pool = max(0, round((a[0]*(b[3]-b[2])-(a[3]-a[2])*b[0])/det))
+	if x.Access <= 0 {
+		return fmt.Errorf("scale: the costs of %s make no sense: access %g ns, pool %g ns", x.Design, x.Access, x.Pool)
+	}
 	return nil
 }
 

@@ -24,9 +24,27 @@ type Constants struct {
 	TransferFar measure.Quartiles `json:"transfer_far"`
 	WakeUp      measure.Quartiles `json:"wake_up"`
 	Micro       []MicroResult     `json:"micro"`
-	// Fragments are the 1-CPU costs of hard-limit, by fragments in a datagram, which
-	// set Machine.Access.
-	Fragments map[int]measure.Quartiles `json:"fragments"`
+	// Private are what the designs cost on one CPU, where nothing is shared.
+	Private []Private `json:"private"`
+}
+
+// Private is a design on one CPU: what was measured, and what follows for the two
+// costs that depend on the code.
+type Private struct {
+	Design string                    `json:"design"`
+	Access float64                   `json:"access"` // machine.Params.Access and Pool, under this design
+	Pool   float64                   `json:"pool"`
+	Frags  map[int]measure.Quartiles `json:"frags"` // ns per fragment, by fragments in a datagram
+}
+
+// under returns the machine as it is for a design.
+func (k *Constants) under(design string, p machine.Params) machine.Params {
+	for _, x := range k.Private {
+		if x.Design == design {
+			p.Access, p.Pool = x.Access, x.Pool
+		}
+	}
+	return p
 }
 
 // MicroResult is a micro-benchmark, timed and simulated.
@@ -70,5 +88,5 @@ func Read(file string) (*Constants, error) {
 var assumed = machine.Params{
 	Cluster: 8, Keep: 0.5, Slip: 10, Lock: machine.Mutex, Reread: 25, Handed: 1.5,
 	Spin: 330, SpinTries: 4, Park: 300, Starve: 1e6, RMW: 1, Store: 0.6,
-	Near: 25, Far: 110, LookAhead: 25, Occupy: 0.65, Access: 0.35, Wake: 300, WakeAfter: 3000,
+	Near: 25, Far: 110, LookAhead: 25, Occupy: 0.65, Access: 0.35, Pool: 10, Wake: 300, WakeAfter: 3000,
 }

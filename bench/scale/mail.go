@@ -62,17 +62,13 @@ type MailCell struct {
 // private costs are used.
 func Mail(ctx context.Context, rig *Rig, k *Constants, designs []string, seed uint64, tick func()) ([]MailCell, error) {
 	p, _ := k.Machines("2013")
-	return mailOn(ctx, rig, p, designs, seed, tick)
-}
-
-func mailOn(ctx context.Context, rig *Rig, p machine.Params, designs []string, seed uint64, tick func()) ([]MailCell, error) {
 	var cells []cell.Cell
 	var table []MailCell
 	for _, d := range designs {
 		for _, c := range mailColumns {
 			x := cell.Cell{
 				Design: d, CPUs: mailCPUs, Frags: c.load.Frags, Flows: 4, Outside: mailOutside, High: mailHigh,
-				Machine: p, Seed: seed, Time: mailTime, Ports: 2, PortRate: 1e9 / mailFrame, Attack: c.load.Attack,
+				Machine: k.under(d, p), Seed: seed, Time: mailTime, Ports: 2, PortRate: 1e9 / mailFrame, Attack: c.load.Attack,
 			}
 			if c.load.Spread {
 				x.Spread = mailCPUs

@@ -21,8 +21,8 @@ type Profile struct {
 }
 
 // MakeProfile runs one design.
-func MakeProfile(ctx context.Context, rig *Rig, p machine.Params, design string, l Load, cpus int, seed uint64) (*Profile, error) {
-	o, err := rig.Run(ctx, l.cell(design, cpus, p, seed))
+func MakeProfile(ctx context.Context, rig *Rig, k *Constants, p machine.Params, design string, l Load, cpus int, seed uint64) (*Profile, error) {
+	o, err := rig.Run(ctx, l.cell(design, cpus, k.under(design, p), seed))
 	if err != nil {
 		return nil, err
 	}

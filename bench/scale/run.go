@@ -81,13 +81,13 @@ type Prediction struct {
 }
 
 // Predict runs designs under loads on numbers of CPUs.
-func Predict(ctx context.Context, rig *Rig, p machine.Params, designs []string, loads []Load, cpus []int, seed uint64, tick func()) ([]Point, error) {
+func Predict(ctx context.Context, rig *Rig, k *Constants, p machine.Params, designs []string, loads []Load, cpus []int, seed uint64, tick func()) ([]Point, error) {
 	var cells []cell.Cell
 	var points []Point
 	for _, l := range loads {
 		for _, d := range designs {
 			for _, n := range cpus {
-				cells = append(cells, l.cell(d, n, p, seed))
+				cells = append(cells, l.cell(d, n, k.under(d, p), seed))
 				points = append(points, Point{Design: d, Load: l.Name, CPUs: n})
 			}
 		}

@@ -43,8 +43,20 @@ func (c *CPU) farthest(l *line) float64 {
 	return d
 }
 
-// read is a load.
-func (c *CPU) read(l *line, site uint16) {
+// ask is when the line of an access at the present moment is asked for. A core
+// looks ahead: it asks LookAhead before it needs the line, and while a load waits it
+// goes on with what comes within LookAhead behind it. Only what needs the loaded
+// address cannot be asked for before it is there.
+func (c *CPU) ask(l *line) float64 {
+	at := c.Now - c.m.P.LookAhead
+	if c.Now-c.miss < c.m.P.LookAhead {
+		at = c.Now - c.lag // behind that load, not behind its end
+	}
+	return max(at, c.after, l.busy)
+}
+
+// read is a load. chase says that its value is an address.
+func (c *CPU) read(l *line, site uint16, chase bool) {
 	s := &c.m.Sites[site]
 	if l.owner == 0 {
 		l.give(c.ID)
@@ -55,17 +67,27 @@ func (c *CPU) read(l *line, site uint16) {
 	}
 	c.Sync()
 	from := c.Now
-	start := max(c.Now-c.m.P.LookAhead, c.after, l.busy)
-	l.busy = start + c.m.P.distance(c.ID, int(l.owner)-1, len(c.m.CPUs))
-	c.Now = max(c.Now, l.busy)
+	l.busy = c.ask(l) + c.m.P.distance(c.ID, int(l.owner)-1, len(c.m.CPUs))
+	if l.busy > c.Now {
+		if c.Now-c.miss < c.m.P.LookAhead {
+			c.lag += l.busy - c.Now
+		} else {
+			c.lag = l.busy - c.Now
+		}
+		c.Now, c.miss = l.busy, l.busy
+	}
+	if chase {
+		c.after = max(c.after, l.busy)
+	}
 	l.alone = false
 	l.join(c.ID)
 	s.Transfers++
 	s.Stall += c.Now - from
 }
 
-// write is a store, or an atomic whose result somebody waits for.
-func (c *CPU) write(l *line, site uint16) {
+// store is a plain store: it waits for its line in the store buffer, and the core
+// goes on. The next locked instruction waits for it.
+func (c *CPU) store(l *line, site uint16) {
 	s := &c.m.Sites[site]
 	if l.owner == 0 || l.exclusive(c.ID) {
 		l.give(c.ID)
@@ -73,8 +95,31 @@ func (c *CPU) write(l *line, site uint16) {
 		return
 	}
 	c.Sync()
+	l.busy = c.ask(l) + c.farthest(l)
+	if l.busy > c.drain {
+		s.Stall += l.busy - max(c.drain, c.Now)
+		c.drain = l.busy
+	}
+	l.give(c.ID)
+	s.Transfers++
+}
+
+// fence waits for the stores before. Nor are loads behind a locked instruction
+// asked for before it.
+func (c *CPU) fence() { c.Now = max(c.Now, c.drain) }
+
+// write is an atomic whose result somebody waits for.
+func (c *CPU) write(l *line, site uint16) {
+	s := &c.m.Sites[site]
+	c.fence()
+	if l.owner == 0 || l.exclusive(c.ID) {
+		l.give(c.ID)
+		s.Hits++
+		return
+	}
+	c.Sync()
 	from := c.Now
-	start := max(c.Now-c.m.P.LookAhead, c.after, l.busy)
+	start := c.ask(l)
 	d := c.farthest(l)
 	l.busy = start + d
 	// The old owner goes on hitting until the request reaches it.
@@ -91,6 +136,7 @@ func (c *CPU) write(l *line, site uint16) {
 // add is an atomic whose result nothing waits for.
 func (c *CPU) add(l *line, site uint16) {
 	s := &c.m.Sites[site]
+	c.fence()
 	if l.owner == 0 || l.exclusive(c.ID) {
 		l.give(c.ID)
 		s.Hits++
@@ -98,8 +144,7 @@ func (c *CPU) add(l *line, site uint16) {
 	}
 	p := &c.m.P
 	from := c.Now
-	start := max(c.Now-p.LookAhead, c.after, l.busy)
-	l.busy = start + c.farthest(l)*p.Occupy
+	l.busy = c.ask(l) + c.farthest(l)*p.Occupy
 	l.give(c.ID)
 	c.Now = max(c.Now, l.busy-p.Slip)
 	s.Transfers++

@@ -73,6 +73,7 @@ func (c *CPU) touch(k *Lock) {
 	}
 	c.write(k.line, k.site)
 	c.Now += c.m.P.RMW
+	c.after = c.Now
 }
 
 // waited books a wait that ends now.
@@ -165,10 +166,13 @@ func (c *CPU) lockMutex(k *Lock) {
 			tries++
 			c.Now += p.Spin
 			c.Sync()
-			c.read(k.line, k.site)
+			c.read(k.line, k.site, false)
 			continue
 		}
 		c.touch(k)
+		if k.held && !k.starving && tries < p.SpinTries {
+			continue // another one came first
+		}
 		if hurry && k.held {
 			k.starving = true
 		}
@@ -187,7 +191,7 @@ func (c *CPU) lockMutex(k *Lock) {
 		again = true
 		c.pause() // parked, until an unlock wakes it
 		c.after = c.Now
-		c.read(k.line, k.site)
+		c.read(k.line, k.site, false)
 		hurry = hurry || c.Now-since > p.Starve
 		if k.heir == c { // handed over: it was never free
 			k.heir = nil

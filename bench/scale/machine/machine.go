@@ -77,6 +77,9 @@ type CPU struct {
 	m      *Machine
 	seq    uint64  // breaks ties between equal clocks
 	after  float64 // no line can be asked for before this: the address was not known yet
+	drain  float64 // when the last store that still waits for its line is done
+	miss   float64 // when the last load that missed was done,
+	lag    float64 // and how long it took
 	parked bool    // in a Cond
 	yield  func(struct{}) bool
 	next   func() (struct{}, bool)

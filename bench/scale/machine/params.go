@@ -18,6 +18,7 @@ const (
 // Params are a machine: times in nanoseconds, and where its CPUs stand.
 type Params struct {
 	Access float64 `json:"access"` // a plain load or store that hits, with the instructions around it
+	Pool   float64 `json:"pool"`   // taking something from a pool or putting it back, with what goes on around it unmarked
 	RMW    float64 `json:"rmw"`    // a locked instruction on a line held exclusively
 	Store  float64 `json:"store"`  // a releasing store on such a line
 

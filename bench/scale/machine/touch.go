@@ -15,12 +15,8 @@ func (c *CPU) Load(addr, size uintptr, site uint16, chase bool) {
 	if c.private(addr) {
 		return
 	}
-	was := c.Now
 	for at := addr &^ (LineSize - 1); at < addr+max(size, 1); at += LineSize {
-		c.read(c.line(at), site)
-	}
-	if chase && c.Now > was {
-		c.after = c.Now
+		c.read(c.line(at), site, chase)
 	}
 }
 
@@ -34,7 +30,7 @@ func (c *CPU) Store(addr, size uintptr, site uint16) {
 		return
 	}
 	for at := addr &^ (LineSize - 1); at < addr+max(size, 1); at += LineSize {
-		c.write(c.line(at), site)
+		c.store(c.line(at), site)
 	}
 }
 
@@ -54,11 +50,7 @@ func (c *CPU) AtomicLoad(addr uintptr, chase bool) {
 	if !c.known(l) {
 		c.Sync()
 	}
-	was := c.Now
-	c.read(l, l.site)
-	if chase && c.Now > was {
-		c.after = c.Now
-	}
+	c.read(l, l.site, chase)
 	c.Now += c.m.P.Access
 }
 
@@ -76,6 +68,7 @@ func (c *CPU) RMW(addr uintptr) {
 	}
 	c.write(l, l.site)
 	c.Now += c.m.P.RMW
+	c.after = c.Now
 }
 
 // Add is an atomic addition whose result decides little.
@@ -89,4 +82,5 @@ func (c *CPU) Add(addr uintptr) {
 	}
 	c.add(l, l.site)
 	c.Now += c.m.P.RMW
+	c.after = c.Now
 }

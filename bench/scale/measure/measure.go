@@ -36,6 +36,7 @@ type Case struct {
 type Window struct {
 	PerOp    float64 // ns per operation and goroutine
 	Transfer float64 // ns, one way; 0 for one goroutine
+	Speed    float64 // ns for a round of arithmetic, just before and after
 }
 
 // Quartiles of the windows that count.
@@ -61,12 +62,19 @@ func (c *Case) Far() Quartiles { return c.between(FarFrom, 1000) }
 func (c *Case) between(from, to float64) Quartiles {
 	var v []float64
 	for _, w := range c.Windows {
-		if w.Transfer >= from && w.Transfer < to {
+		if w.Transfer >= from && w.Transfer < to && w.Speed <= slowest*fastest {
 			v = append(v, w.PerOp)
 		}
 	}
 	return Of(v)
 }
+
+// fastest is the best Speed of all windows so far. A processor whose other half is
+// used by a stranger is slower, and nothing else shows it.
+var fastest = 1e9
+
+// slowest is how much slower a window may be.
+const slowest = 1.1
 
 // Of returns the quartiles of values.
 func Of(v []float64) Quartiles {
@@ -91,6 +99,16 @@ func Transfers(cases []*Case, far bool) Quartiles {
 	return Of(v)
 }
 
+// undisturbed is how many windows count.
+func (c *Case) undisturbed() (n int) {
+	for _, w := range c.Windows {
+		if w.Speed <= slowest*fastest {
+			n++
+		}
+	}
+	return n
+}
+
 const (
 	window     = 2 * time.Millisecond
 	parkWindow = 5 * time.Millisecond // a hand-over in order takes a millisecond to begin
@@ -108,7 +126,7 @@ func Run(ctx context.Context, cases []*Case, want int, limit time.Duration) erro
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		more := false
 		for _, c := range cases {
-			if len(c.Windows) >= want {
+			if c.undisturbed() >= want {
 				continue
 			}
 			more = true
@@ -118,6 +136,7 @@ func Run(ctx context.Context, cases []*Case, want int, limit time.Duration) erro
 			c.Tried++
 			if w, ok := c.window(); ok && (c.Tried > 2) { // the first ones warm up
 				c.Windows = append(c.Windows, w)
+				fastest = min(fastest, w.Speed)
 			}
 		}
 		if !more {
@@ -143,6 +162,7 @@ type part struct {
 	ops      int
 	took     time.Duration
 	transfer float64
+	speed    float64
 	ok       bool
 }
 
@@ -164,6 +184,7 @@ func (c *Case) window() (w Window, ok bool) {
 		ops += r.ops
 		took += r.took
 		w.Transfer = max(w.Transfer, r.transfer)
+		w.Speed = max(w.Speed, r.speed)
 		ok = ok && r.ok
 	}
 	w.PerOp = float64(took) / float64(max(ops, 1))
@@ -179,23 +200,27 @@ func (c *Case) run(p *pair, id int, length time.Duration) (r part) {
 			return r
 		}
 	}
+	r.speed = speed()
 	if !p.meet(1, c.Threads) {
 		return r
 	}
 	before, start := usage(), time.Now()
-	for now := start; ; {
+	longest, turns := time.Duration(0), 0
+	for now := start; ; turns++ {
 		r.ops += c.Body(id)
 		was := now
 		now = time.Now()
-		if !c.Parks && now.Sub(was) > 200*time.Microsecond {
-			return r // somebody else had the processor
-		}
+		longest = max(longest, now.Sub(was))
 		if now.Sub(start) >= length {
 			break
 		}
 	}
 	r.took = time.Since(start)
 	after := usage()
+	r.speed = max(r.speed, speed())
+	if !c.Parks && longest > 4*r.took/time.Duration(turns+1)+15*time.Microsecond {
+		return r // somebody else had the processor, though no clock of ours shows it
+	}
 	r.ok = after.preempted == before.preempted &&
 		(c.Parks || float64(after.cpu-before.cpu) >= busyEnough*float64(c.Threads)*float64(r.took)*0.95)
 	return r
@@ -224,4 +249,21 @@ func (p *pair) probe(id int) float64 {
 		p.ball.Add(1)
 	}
 	return float64(time.Since(start)) / (2 * probes)
+}
+
+// speed is what a round of independent arithmetic takes, in ns: as much as a core can
+// do at a time. Dependent loads would not notice a stranger on its other half.
+func speed() float64 {
+	const n = 2000
+	a, b, c, d, e, f := uint64(1), uint64(2), uint64(3), uint64(4), uint64(5), uint64(6)
+	start := time.Now()
+	for range n {
+		a, b, c = a+a<<3^0x55, b+b<<5^0x33, c+c<<7^0x0f
+		d, e, f = d+d<<3^0xaa, e+e<<5^0xcc, f+f<<7^0xf0
+	}
+	took := float64(time.Since(start)) / n
+	if a^b^c^d^e^f == 0 {
+		return took + 1e-9 // the results are wanted
+	}
+	return took
 }

@@ -82,17 +82,13 @@ type pile struct {
 	_     [machine.LineSize]byte
 }
 
-// poolCost is what Get and Put cost where nothing is shared, in plain accesses:
-// 5 ns.
-const poolCost = 12
-
 // Get takes something out of the pool.
 func (p *Pool) Get() any {
 	c := machine.Current
 	if c == nil {
 		return p.take(0)
 	}
-	c.Work(poolCost * c.Machine().P.Access)
+	c.Work(c.Machine().P.Pool)
 	if x := p.take(c.ID); x != nil {
 		return x
 	}
@@ -133,7 +129,7 @@ func (p *Pool) Put(x any) {
 	id := 0
 	if c := machine.Current; c != nil {
 		id = c.ID
-		c.Work(poolCost * c.Machine().P.Access)
+		c.Work(c.Machine().P.Pool)
 	}
 	if p.each == nil {
 		p.each = make([]pile, machine.MaxCPUs)
