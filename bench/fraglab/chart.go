@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -100,9 +101,34 @@ func barChart(p *plot.Plot, labels []string, groups [][]bar) template.HTML {
 			p.Add(c)
 		}
 	}
+	if len(groups) == 1 {
+		p.Add(shortBars(groups[0], p.X.Max))
+	}
 	p.NominalY(names...)
 	p.Y.Padding = 12
 	return render(p, chartWidth, vg.Length(room*float64(n))+60)
+}
+
+// shortBars writes the value behind bars that are less than half as long as the
+// axis, so that nothing is not mistaken for missing.
+func shortBars(bars []bar, axis float64) *plotter.Labels {
+	var l plotter.XYLabels
+	for i, b := range bars {
+		if b.value < axis/2 {
+			l.XYs = append(l.XYs, plotter.XY{X: b.value, Y: float64(len(bars) - 1 - i)})
+			l.Labels = append(l.Labels, strconv.FormatFloat(b.value, 'f', 1, 64))
+		}
+	}
+	labels, err := plotter.NewLabels(l)
+	if err != nil {
+		panic(err) // a value is not a number
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Size = 9
+		labels.TextStyle[i].YAlign = text.YCenter
+	}
+	labels.Offset = vg.Point{X: 4}
+	return labels
 }
 
 // key draws a line and mark as they are in charts.
@@ -182,8 +208,9 @@ func (roundTicks) Ticks(from, to float64) (ticks []plot.Tick) {
 			break
 		}
 	}
-	for n := math.Ceil(from/step - 1e-9); n*step <= to+1e-9*step; n++ {
-		ticks = append(ticks, plot.Tick{Value: n * step, Label: strconv.FormatFloat(n*step, 'g', 6, 64)})
+	for n := int(math.Ceil(from/step - 1e-9)); float64(n) <= to/step+1e-9; n++ {
+		at := float64(n) * step
+		ticks = append(ticks, plot.Tick{Value: at, Label: strconv.FormatFloat(at, 'g', 6, 64)})
 	}
 	return ticks
 }

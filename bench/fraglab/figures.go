@@ -70,7 +70,7 @@ func (r *results) spread(along, label string, title func(variant string) string)
 	for _, t := range order {
 		p := newChart(label, "% of the bound")
 		p.X.Tick.Marker, p.Y.Tick.Marker = ticks[t], percentTicks
-		p.Y.Min, p.Y.Max = 0, 100
+		p.Y.Min, p.Y.Max = -1, 102
 		panels = append(panels, panel{t, lineChart(p, charts[t], true)})
 	}
 	return panels
@@ -92,9 +92,16 @@ func (r *results) goodputAgainstLoss() figure {
 		Caption: "Payload of completed datagrams, as a share of what any cache could deliver, also one that knows the future.",
 		Keys:    []groupKey{clairvoyantKey},
 		Panels: r.spread("loss", "fragments lost, %", func(v string) string {
-			return param(v, "streams") + " streams, " + param(v, "interleave") + " packets in a row"
+			return param(v, "streams") + " streams, " + inARow(param(v, "interleave"))
 		}),
 	}
+}
+
+func inARow(interleave string) string {
+	if interleave == "1" {
+		return "packet by packet"
+	}
+	return interleave + " packets in a row"
 }
 
 func (r *results) goodputAgainstStreams() figure {
@@ -138,7 +145,7 @@ func (r *results) recovery() figure {
 			lines = append(lines, l)
 		}
 		p := newChart("seconds after the stop", "% of the achievable")
-		p.Y.Tick.Marker, p.Y.Min, p.Y.Max = percentTicks, 0, 105
+		p.Y.Tick.Marker, p.Y.Min, p.Y.Max = percentTicks, -1, 105
 		f.Panels = append(f.Panels, panel{variantTitle(v.Name, "streams"), lineChart(p, lines, false)})
 	}
 	return f
