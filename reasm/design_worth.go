@@ -1,5 +1,7 @@
 package reasm
 
+import "corelane/memacct"
+
 // Design worth: always accept, then give up what is worth least.
 //
 //	From:    none of the mails; a study of eviction policies made for this library.
@@ -35,7 +37,9 @@ type worth struct {
 	plain
 	c     *cache
 	s     *worthState
+	stock *memacct.Stock // the account of c
 	lanes []worthLane
+	off   parts // rules that are left out; immutable
 }
 
 // worthState is the host's: what was learned is shared by its namespaces, and
@@ -72,7 +76,7 @@ func worthHost(h *Host) {
 }
 
 func newWorth(c *cache) design {
-	d := &worth{c: c, s: c.host.worksFor.(*worthState), lanes: make([]worthLane, len(c.lanes))}
+	d := &worth{c: c, s: c.host.worksFor.(*worthState), stock: c.account.(*memacct.Stock), lanes: make([]worthLane, len(c.lanes))}
 	for i := range d.lanes {
 		d.lanes[i].random = mix(d.s.seed + uint64(c.number)<<32 + uint64(i))
 	}
@@ -95,12 +99,12 @@ func (d *worth) before(l *lane, _ *Fragment) bool {
 // admit judges a newcomer. What it finds out is kept for link.
 func (d *worth) admit(l *lane, f *Fragment) bool {
 	v := d.view(l, f)
-	if d.doomed(v, f, l.now) {
+	if d.doomed(l, v, f) {
 		l.count.event(evDoomed, 1)
 		return false
 	}
 	need := d.cost(f)
-	if d.c.room() >= need {
+	if d.fits(l, need) {
 		return true
 	}
 	if d.makeRoom(l, need, &candidate{
@@ -113,39 +117,55 @@ func (d *worth) admit(l *lane, f *Fragment) bool {
 	return false
 }
 
+// fits reports whether that much can be charged as it is. What lanes keep for
+// themselves counts as used until a charge is refused.
+func (d *worth) fits(l *lane, need int64) bool {
+	if d.c.room() >= need {
+		return true
+	}
+	if !d.stock.TryChargeAt(l.id, need) {
+		return false
+	}
+	d.stock.UnchargeAt(l.id, need)
+	return true
+}
+
 // view is what is known of a newcomer.
 func (d *worth) view(l *lane, f *Fragment) *worthView {
 	own, k := &d.lanes[l.id], &f.Key
 	own.scratch = Key{SrcHi: k.SrcHi, SrcLo: k.SrcLo, Domain: k.Domain, tag: k.tag >> nsShift << nsShift}
 	v := &own.newcomer
 	*v = worthView{hash: d.s.hash(k), source: d.s.hash(&own.scratch) | 1, last: l.now, seat: f.Offset == 0 || !f.More}
-	v.peer = d.s.peers.find(v.source)
+	if !d.off.off(withoutPeers) {
+		v.peer = d.s.peers.find(v.source)
+	}
 	if f.Offset == 0 && k.Family() != LoWPAN {
-		v.announce(f.udpLength(), f.end())
+		d.announce(v, f.udpLength(), f.end())
 	}
 	return v
 }
 
 // announce notes how many fragments there will be, by the length of all and of the
 // first.
-func (v *worthView) announce(length, first uint32) {
-	if v.hint == 0 && length > 0 && first > 0 {
+func (d *worth) announce(v *worthView, length, first uint32) {
+	if v.hint == 0 && length > 0 && first > 0 && !d.off.off(withoutHint) {
 		v.hint = int32((length + first - 1) / first)
 	}
 }
 
 // doomed reports whether a newcomer is the rest of what was given up. A first
 // fragment is let in again unless its source is one whose fragments overtake each
-// other.
-func (d *worth) doomed(v *worthView, f *Fragment, now int64) bool {
-	if !d.s.doom.has(v.hash, now) {
+// other; and even then one of a few, so that a source which only looks like that,
+// because somebody forges its names, can show that it is not.
+func (d *worth) doomed(l *lane, v *worthView, f *Fragment) bool {
+	if !d.s.doom.has(v.hash, l.now) || d.off.off(withoutDoom) {
 		return false
 	}
-	reordering := d.s.world.reordering()
+	holes := &d.s.world.holes
 	if v.peer != nil {
-		_, reordering, _ = unpackRecord(v.peer.record.Load())
+		holes = &v.peer.holes
 	}
-	return f.Offset > 0 || reordering > doomedFirst
+	return f.Offset > 0 || inClass(holes.Load(), d.class(v)) > doomedFirst && d.lanes[l.id].next()%secondChance != 0
 }
 
 // cost is about what a newcomer will be charged.
@@ -197,7 +217,7 @@ func (d *worth) touch(l *lane, q *queue) {
 	if !q.holes.contiguous() {
 		v.hole = true
 	}
-	v.announce(q.announced, q.firstLen)
+	d.announce(v, q.announced, q.firstLen)
 	// Many read the books, so they may be a quarter behind.
 	if n := q.charged - v.counted; n > v.counted/4 {
 		d.count(q, q.charged)
@@ -215,8 +235,8 @@ func (d *worth) unlink(q *queue, why ending) {
 	d.lanes[q.lane].pull(q)
 	switch why {
 	case completed:
-		v.announce(q.announced, q.firstLen) // a batch may complete what it began
-		d.s.learn(v.peer, &seen{
+		d.announce(v, q.announced, q.firstLen) // a batch may complete what it began
+		d.s.learn(v.peer, !d.off.off(withoutPeers), &seen{
 			source: v.source, class: d.class(v), fragments: int64(q.fragments),
 			gap: max(v.gap, q.last-v.last), hole: v.hole || q.holes.disordered(),
 		}, mix(v.hash^uint64(q.last)))
@@ -231,7 +251,7 @@ func (d *worth) unlink(q *queue, why ending) {
 
 // class is the size class that a queue is taken to be of.
 func (d *worth) class(v *worthView) uint {
-	return sizeClass(expected(v.peer, int64(v.hint), d.s.world.typicalSize()))
+	return d.off.class(expected(v.peer, int64(v.hint), d.s.world.typicalSize()))
 }
 
 // blame lowers the record of a queue's source; how says how surely the queue would
@@ -314,5 +334,5 @@ func (d *worth) scene() scene {
 		active += n.active.Load()
 		unknown += n.unknown.Load()
 	}
-	return newScene(&d.s.world, d.c.limits.high.Load(), queues, unknown, active)
+	return newScene(&d.s.world, d.c.limits.high.Load(), queues, unknown, active, d.off)
 }

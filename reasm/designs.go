@@ -44,5 +44,5 @@ func lookupDesign(name string) *Design {
 			return &designs[i]
 		}
 	}
-	return nil
+	return worthWithout(name)
 }

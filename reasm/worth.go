@@ -15,6 +15,7 @@ const (
 	doomedFirst  = whole / 10     // share of reordered datagrams above which a doomed first fragment stays out
 	mostBonus    = 3 * octave     // factor 8, at most, for a known source far below its share
 	unknownPart  = 4              // the unknown together may have a quarter
+	secondChance = 8              // one of so many is let in all the same
 	floorPart    = 32             // a 32nd is theirs whatever it is worth
 	floorTime    = int64(1e9)     // for as long as this, each
 	firstSeat    = int64(1e6)     // ns; seats last this, or twice, four times ... 512 times it
@@ -40,22 +41,23 @@ type candidate struct {
 
 // scene is what the candidates of one choice are judged in.
 type scene struct {
-	queues     int64  // in all lanes
-	unknown    int64  // bytes that those of unknown sources are charged
-	floor      int64  // bytes that they may have
-	success    uint64 // of the unknown, packed
-	gap, size  int64
-	reordering uint64
+	queues    int64  // in all lanes
+	unknown   int64  // bytes that those of unknown sources are charged
+	floor     int64  // bytes that they may have
+	success   uint64 // of the unknown, packed
+	holes     uint64 // packed
+	gap, size int64
+	off       parts
 
 	share, unknownShare int64 // log2 of bytes
 }
 
-func newScene(w *worthWorld, high, queues, unknown, active int64) scene {
+func newScene(w *worthWorld, high, queues, unknown, active int64, off parts) scene {
 	high = max(high, 1)
 	share := high / (max(active, 0) + 1)
 	return scene{
-		queues: queues, unknown: unknown, floor: high / floorPart,
-		success: w.success.Load(), gap: w.gap.Load(), size: w.typicalSize(), reordering: w.reordering(),
+		off: off, queues: queues, unknown: unknown, floor: high / floorPart,
+		success: w.success.Load(), gap: w.gap.Load(), size: w.typicalSize(), holes: w.holes.Load(),
 		share: log2(uint64(max(share, 1))), unknownShare: log2(uint64(max(share, high/unknownPart, 1))),
 	}
 }
@@ -66,8 +68,7 @@ func expected(e *worthPeer, hint, typical int64) int64 {
 		return hint * sizeUnit
 	}
 	if e != nil {
-		size, _, _ := unpackRecord(e.record.Load())
-		return int64(size)
+		return e.size()
 	}
 	return typical
 }
@@ -84,7 +85,7 @@ func (s *scene) patience(c *candidate) int64 {
 // worth is log2 of what a candidate is worth; see octave.
 func (s *scene) worth(c *candidate) int64 {
 	w := s.exactWorth(c)
-	if c.fragments < exactBelow {
+	if c.fragments < exactBelow || s.off.off(withoutOctaves) {
 		return w
 	}
 	// Inside an octave the choice is random. Ranked exactly, a whole cohort of
@@ -95,17 +96,17 @@ func (s *scene) worth(c *candidate) int64 {
 func (s *scene) exactWorth(c *candidate) int64 {
 	var (
 		size        = expected(c.peer, c.hint, s.size)
-		class       = sizeClass(size)
+		class       = s.off.class(size)
 		held        = max(c.fragments, 1) * sizeUnit
 		chance      = min(inClass(s.success, class), half)
-		reordering  = s.reordering
+		reordering  = inClass(s.holes, class)
 		share, most = s.unknownShare, int64(0)
 		others      = s.unknown
 		patience    = s.patience(c)
 	)
 	if c.peer != nil {
 		chance = inClass(c.peer.success.Load(), class)
-		_, reordering, _ = unpackRecord(c.peer.record.Load())
+		reordering = inClass(c.peer.holes.Load(), class)
 		share, most, others = s.share, mostBonus, c.peer.memory.Load()
 	}
 	if c.hint > 0 && c.fragments >= c.hint {
@@ -113,23 +114,28 @@ func (s *scene) exactWorth(c *candidate) int64 {
 	}
 	size = max(size, held+sizeUnit)
 	// The chance, times 2n / (n-k)(n+k) for k fragments of n.
-	w := log2(max(chance, leastShare)) + log2(uint64(size)) + log2(2*sizeUnit) -
-		log2(uint64(size-held)) - log2(uint64(size+held)) - 16*octave
-	if c.hole {
+	w := log2(max(chance, leastShare)) - 16*octave
+	if !s.off.off(withoutValue) {
+		w += log2(2*sizeUnit) + log2(uint64(size)) - log2(uint64(size-held)) - log2(uint64(size+held))
+	}
+	if c.hole && !s.off.off(withoutHole) {
 		w += log2(max(reordering, leastShare)) - 16*octave
 	}
 	// The share, over what the source has besides and what this will take.
-	uses := others - c.counted + mulDiv(size, c.memory, held)
-	w += min(share-log2(uint64(max(uses, 1))), most)
-	if c.peer == nil && s.unknown <= s.floor && c.age < floorTime {
+	if !s.off.off(withoutShare) {
+		uses := others - c.counted + mulDiv(size, c.memory, held)
+		w += min(share-log2(uint64(max(uses, 1))), most)
+	}
+	if c.peer == nil && s.unknown <= s.floor && c.age < floorTime && !s.off.off(withoutFloor) {
 		return max(w, 0)
 	}
 	switch {
+	case s.off.off(withoutIdle):
 	case c.idle <= patience:
-		if c.peer != nil && c.fragments == 1 { // of new ones the older loses
+		if c.peer != nil && c.fragments == 1 && !s.off.off(withoutTie) { // of new ones the older loses
 			w += log2(uint64(2*patience-c.idle)) - log2(uint64(2*patience))
 		}
-	case c.seat && c.fragments == 1 && c.idle < seatTime(c.hash):
+	case c.seat && !s.off.off(withoutSeats) && c.fragments == 1 && c.idle < seatTime(c.hash):
 		w += log100th // junk, but the best of it
 	default: // junk, the most idle first
 		w += log1000th + 2*(log2(uint64(patience))-log2(uint64(c.idle)))
@@ -141,7 +147,7 @@ func (s *scene) exactWorth(c *candidate) int64 {
 // may displace junk only, once these have what the floor grants them.
 func (s *scene) newcomerWorth(c *candidate) int64 {
 	w := s.worth(c)
-	if c.peer == nil && s.unknown+c.memory > s.floor {
+	if c.peer == nil && s.unknown+c.memory > s.floor && !s.off.off(withoutJunk) {
 		w += log9in1K
 	}
 	return w

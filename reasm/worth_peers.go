@@ -30,8 +30,9 @@ type worthPeer struct {
 	memory atomic.Int64  // bytes its queues are charged, about
 
 	success atomic.Uint64 // packed: share of datagrams that completed, by size class
+	holes   atomic.Uint64 // packed: share of those that had a hole once, by size class
 	gap     atomic.Int64  // decaying maximum of the longest gap in one, ns
-	record  atomic.Uint64 // packed: size<<32 | reordering<<16 | score
+	record  atomic.Uint64 // packed: size<<16 | score
 }
 
 const (
@@ -108,16 +109,14 @@ func (p *worthPeers) insert(tag, random uint64, world *worthWorld) *worthPeer {
 	}
 	e.tag.Store(tag)
 	e.success.Store(everyClass(half))
+	e.holes.Store(world.holes.Load())
 	e.gap.Store(0)
-	e.record.Store(packRecord(0, world.reordering(), 0))
+	e.record.Store(0)
 	e.uses.Store((uses&^queueMask + 1<<queueBits) &^ taken)
 	return e
 }
 
 func (e *worthPeer) score() uint64 { return e.record.Load() & 0xffff }
 
-func packRecord(size, reordering, score uint64) uint64 { return size<<32 | reordering<<16 | score }
-
-func unpackRecord(r uint64) (size, reordering, score uint64) {
-	return r >> 32, r >> 16 & 0xffff, r & 0xffff
-}
+// size is in units.
+func (e *worthPeer) size() int64 { return int64(e.record.Load() >> 16) }

@@ -22,18 +22,16 @@ const (
 type worthWorld struct {
 	success atomic.Uint64 // packed: of unknown sources, by size class
 	gap     atomic.Int64  // longest gap in a completed datagram
+	holes   atomic.Uint64 // packed: share of completed datagrams that had a hole once
 	size    atomic.Int64  // in 1/256 fragments
-	holes   atomic.Int64  // share of datagrams that had a hole once
 }
 
 func (w *worthWorld) init() {
 	w.success.Store(everyClass(3 * whole / 10))
 	w.gap.Store(1e6)
 	w.size.Store(8 << 8)
-	w.holes.Store(whole / 10)
+	w.holes.Store(everyClass(whole / 10))
 }
-
-func (w *worthWorld) reordering() uint64 { return uint64(w.holes.Load()) }
 
 // typicalSize is the size in units.
 func (w *worthWorld) typicalSize() int64 { return w.size.Load() >> 4 }
@@ -56,6 +54,15 @@ func blame(packed *atomic.Uint64, class, tells uint, how uint64) {
 	old := packed.Load()
 	if less := inClass(old, class) * how >> (16 + tells); less > 0 {
 		packed.Store(old - less<<(16*class))
+	}
+}
+
+// note is praise if something was seen, and else blame.
+func note(packed *atomic.Uint64, class, tells uint, seen bool) {
+	if seen {
+		praise(packed, class, tells)
+	} else {
+		blame(packed, class, tells, 1<<16)
 	}
 }
 
@@ -83,22 +90,20 @@ func sizeClass(size int64) uint {
 	return 3
 }
 
-// learn puts what a complete datagram showed into the records. e is its source's,
-// nil if it has none yet.
-func (s *worthState) learn(e *worthPeer, seen *seen, random uint64) {
+// learn puts what a complete datagram showed into the records. e is its source's;
+// if that is nil it gets one, unless it shall stay unknown.
+func (s *worthState) learn(e *worthPeer, mayInsert bool, seen *seen, random uint64) {
 	w := &s.world
 	if e == nil {
 		praise(&w.success, seen.class, tellsWorld)
+	}
+	if e == nil && mayInsert {
 		if e = s.peers.find(seen.source); e == nil {
 			e = s.peers.insert(seen.source, random, w)
 		}
 	}
-	hole := int64(0)
-	if seen.hole {
-		hole = whole
-	}
 	if e != nil {
-		e.learn(seen, hole)
+		e.learn(seen)
 	}
 	tells := uint(tellsWorld)
 	if seen.gap > w.gap.Load() {
@@ -106,7 +111,7 @@ func (s *worthState) learn(e *worthPeer, seen *seen, random uint64) {
 	}
 	follow(&w.gap, seen.gap, tells)
 	follow(&w.size, seen.fragments<<8, tellsWorld)
-	follow(&w.holes, hole, tellsWorld)
+	note(&w.holes, seen.class, tellsWorld, seen.hole)
 }
 
 // seen is what a complete datagram showed.
@@ -118,21 +123,19 @@ type seen struct {
 	hole      bool  // once
 }
 
-func (e *worthPeer) learn(seen *seen, hole int64) {
-	old := e.record.Load()
-	size, reordering, score := unpackRecord(old)
-	gap := e.gap.Load()
+func (e *worthPeer) learn(seen *seen) {
+	old, gap, size, score := e.record.Load(), e.gap.Load(), e.size(), e.score()
 	if score == 0 { // it is new
-		size, gap = uint64(seen.fragments)*sizeUnit, seen.gap
+		size, gap = seen.fragments*sizeUnit, seen.gap
 	}
 	praise(&e.success, seen.class, tellsPeer)
 	// A decaying maximum: a mean is that of small datagrams.
 	if now := max(seen.gap, gap-gap>>6); now != e.gap.Load() {
 		e.gap.Store(now)
 	}
-	size = uint64(approach(int64(size), seen.fragments*sizeUnit, tellsSize))
-	reordering = uint64(approach(int64(reordering), hole, tellsPeer))
-	if now := packRecord(size, reordering, min(score+1, bestScore)); now != old {
+	note(&e.holes, seen.class, tellsPeer, seen.hole)
+	size = approach(size, seen.fragments*sizeUnit, tellsSize)
+	if now := uint64(size)<<16 | min(score+1, bestScore); now != old {
 		e.record.Store(now)
 	}
 }
