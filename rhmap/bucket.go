@@ -142,6 +142,9 @@ func (b *bucket) check() {
 	invariant.Check(last == b || used(last.meta.Load()) != 0, "rhmap: a chain ends in an empty bucket")
 }
 
+// wake is not inlined so that unlock can be.
+//
+//go:noinline
 func (c *core) wake(b *bucket) { c.parking(b).wake() }
 
 // Patience of a writer that finds a chain locked. Critical sections last some

@@ -3,11 +3,15 @@ package rhmap
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 
 	"corelane/internal/invariant"
 )
+
+// long asks for the longer forms of some tests: CORELANE_LONG=1 go test ./rhmap.
+var long = os.Getenv("CORELANE_LONG") != ""
 
 // dict is what Map and Table have in common, so that one suite tests both.
 type dict interface {

@@ -24,6 +24,7 @@ const finVersions = 4
 
 // finRules are what can be broken.
 type finRules struct {
+	labels      bool              // name the steps
 	reseed      [finVersions]bool // version i has another hash key than i-1
 	retireFirst bool              // broken: finish says retired before it advances cur
 	curFirst    bool              // broken: finish advances cur before ep.cur
@@ -79,6 +80,18 @@ func (s *finState) epoch(v uint8) uint8 {
 
 type finStep = model.Step[finState]
 
+// name is the label of a step, if anybody will read it.
+func (s *finState) name(label string, args ...uint8) string {
+	if !s.rules.labels {
+		return ""
+	}
+	var all []any
+	for _, a := range args {
+		all = append(all, a)
+	}
+	return fmt.Sprintf(label, all...)
+}
+
 func (s finState) successors() (steps []finStep) {
 	if s.bad != 0 {
 		return nil
@@ -105,7 +118,7 @@ func (s finState) mover(i int, steps *[]finStep) {
 			return
 		}
 		*m = finMover{pc: 1, v: s.cur}
-		label = fmt.Sprintf("loads cur %d", m.v)
+		label = s.name("loads cur %d", m.v)
 	case 1:
 		switch m.nv = s.next[m.v]; {
 		case m.nv == finRetired:
@@ -118,10 +131,10 @@ func (s finState) mover(i int, steps *[]finStep) {
 				u := t
 				u.next[m.nv] = m.nv + 1
 				u.m[i] = finMover{pc: 3, v: m.nv, nv: m.nv + 1}
-				*steps = append(*steps, finStep{Label: fmt.Sprintf("mover %d starts from %d early", i, m.nv), To: u})
+				*steps = append(*steps, finStep{Label: s.name("mover %d starts from %d early", uint8(i), m.nv), To: u})
 			}
 		}
-		label = fmt.Sprintf("loads next of %d", m.v)
+		label = s.name("loads next of %d", m.v)
 	case 2: // idle: next was nil, and cur is still v
 		m.pc = 0
 		if s.next[m.v] == finNil && s.cur == m.v {
@@ -130,11 +143,11 @@ func (s finState) mover(i int, steps *[]finStep) {
 				t.epcur[n] = n
 			}
 		}
-		label = fmt.Sprintf("starts from %d", m.v)
+		label = s.name("starts from %d", m.v)
 	case 3:
 		t.gone[m.v] = true
 		m.pc = 4
-		label = fmt.Sprintf("marks the chain of %d", m.v)
+		label = s.name("marks the chain of %d", m.v)
 	case 4, 5, 6:
 		what := m.pc - 4
 		switch {
@@ -148,21 +161,21 @@ func (s finState) mover(i int, steps *[]finStep) {
 			if e := s.epoch(m.v); e == s.epoch(m.nv) && s.epcur[e] == m.v {
 				t.epcur[e] = m.nv
 			}
-			label = fmt.Sprintf("ep.cur %d to %d", m.v, m.nv)
+			label = s.name("ep.cur %d to %d", m.v, m.nv)
 		case 1:
 			if s.cur == m.v {
 				t.cur = m.nv
 			}
-			label = fmt.Sprintf("cur %d to %d", m.v, m.nv)
+			label = s.name("cur %d to %d", m.v, m.nv)
 		case 2:
 			t.next[m.v] = finRetired
-			label = fmt.Sprintf("retires %d", m.v)
+			label = s.name("retires %d", m.v)
 		}
 		if m.pc++; m.pc == 7 {
 			*m = finMover{}
 		}
 	}
-	*steps = append(*steps, finStep{Label: fmt.Sprintf("mover %d %s", i, label), To: t})
+	*steps = append(*steps, finStep{Label: s.name("mover %d "+label, uint8(i)), To: t})
 }
 
 // walker: 0 load cur; 1 load its next, begin; 2 load ep.cur; 3 load the chain; 4 load
@@ -208,7 +221,7 @@ func (s finState) walker(steps *[]finStep) {
 		} else {
 			t.pc = 4
 		}
-		label = fmt.Sprintf("loads the chain of %d", s.v)
+		label = s.name("loads the chain of %d", s.v)
 	case 4, 5:
 		from := s.v
 		n := s.next[from]
@@ -223,7 +236,7 @@ func (s finState) walker(steps *[]finStep) {
 				t.bad = finCircle
 			}
 		}
-		label = fmt.Sprintf("goes on to %d", n)
+		label = s.name("goes on to %d", n)
 	default:
 		return
 	}
@@ -243,7 +256,7 @@ func (s finState) reader(steps *[]finStep) {
 		if s.gone[s.v] {
 			t.pc = 2
 		}
-		label = fmt.Sprintf("loads the chain of %d", s.v)
+		label = s.name("loads the chain of %d", s.v)
 	case 2, 3:
 		n := s.next[s.v]
 		if s.pc == 3 {
@@ -260,7 +273,7 @@ func (s finState) reader(steps *[]finStep) {
 		case s.was[n]:
 			t.bad = finStale
 		}
-		label = fmt.Sprintf("reads the chain of %d", n)
+		label = s.name("reads the chain of %d", n)
 	default:
 		return
 	}
@@ -269,7 +282,7 @@ func (s finState) reader(steps *[]finStep) {
 
 func exploreFinish(rules finRules, walks bool) (model.Result, error) {
 	start := finState{rules: rules, walks: walks, steps: 2}
-	return model.Explore(start, finState.successors, func(s finState, end bool) error {
+	res, err := model.Explore(start, finState.successors, func(s finState, end bool) error {
 		if s.bad != 0 {
 			return finErrors[s.bad]
 		}
@@ -278,6 +291,11 @@ func exploreFinish(rules finRules, walks bool) (model.Result, error) {
 		}
 		return nil
 	}, 3_000_000)
+	if err != nil && !rules.labels { // once more, to see how it came about
+		rules.labels = true
+		return exploreFinish(rules, walks)
+	}
+	return res, err
 }
 
 func eachFinish(f func(rules finRules, walks bool) error) error {

@@ -78,6 +78,7 @@ func TestTableAllocatesNothing(t *testing.T) {
 	for name, f := range map[string]func(){
 		"lookup": func() { tb.Lookup(&keys[5]) },
 		"batch":  func() { tb.LookupBatch(keys[:8], out) },
+		"warm":   func() { tb.Warm(keys[:20]) },
 		"probe":  func() { tb.Probe(n<<40, out) },
 		"next": func() {
 			if _, ok := w.Next(); !ok {

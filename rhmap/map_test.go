@@ -355,7 +355,8 @@ func TestLookupBatchIsLookup(t *testing.T) {
 func TestReseedCuresAndIsPaidFor(t *testing.T) {
 	var seeds []uint64
 	next := counter()
-	h := CustomHash(hashes["good"], func() uint64 { s := next(); seeds = append(seeds, s); return s })
+	good := hashes["good"]
+	h := CustomHash(good, func() uint64 { s := next(); seeds = append(seeds, s); return s })
 	m := NewMap[uint64, int](Config[uint64]{Hasher: h})
 	for k := range uint64(20_000) {
 		m.Store(k<<32, 0)
@@ -366,7 +367,7 @@ func TestReseedCuresAndIsPaidFor(t *testing.T) {
 	collide := func(n int) { // keys of one chain under the newest hash key
 		s := Seed{seeds[len(seeds)-2], seeds[len(seeds)-1]}
 		for ; n > 0; k++ {
-			if hashes["good"](s, k)>>50 == 0 {
+			if good(s, k)>>50 == 0 {
 				m.Store(k, 0)
 				n--
 			}

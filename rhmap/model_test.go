@@ -194,7 +194,9 @@ func TestMatchesReferenceInTheLongRun(t *testing.T) {
 							o.what = opRemove
 						}
 					}
-					require.NoError(t, r.apply(o), "op %d", i)
+					if err := r.apply(o); err != nil {
+						t.Fatal("op", i, err)
+					}
 				}
 				require.NoError(t, r.finish())
 			})

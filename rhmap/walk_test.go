@@ -202,15 +202,25 @@ func TestWalkLeftOpen(t *testing.T) {
 				k, _, _ := w.next()
 				seen[k]++
 			}
-			n := uint64(1_000_000)
-			if testing.Short() || kind == "map" {
-				n = 100_000
-			}
-			for i := range n {
-				k := 1000 + i%20_000
+			churn := func(k, i uint64) {
 				if _, inserted := d.insert(k, i); !inserted {
 					d.remove(k)
 				}
+			}
+			n := uint64(100_000)
+			if t, ok := d.(*tableDict); ok {
+				// Without the locks of the dict a million take a second.
+				n = 1_000_000
+				items, refs := make([]item, 20_000), make([]Ref[item], 20_000)
+				churn = func(k, _ uint64) {
+					if i := k - 1000; !t.t.Remove(refs[i]) {
+						items[i].key = k
+						refs[i], _, _ = t.t.InsertUnique(&word1{k}, &items[i])
+					}
+				}
+			}
+			for i := range n {
+				churn(1000+i%20_000, i)
 				if i%50_000 == 0 {
 					d.core().forceReseed()
 				}
