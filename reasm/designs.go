@@ -28,7 +28,7 @@ var designs = []Design{
 		walkerHost, newWalker},
 	{"adaptive", "003", "the fuller memory is, the shorter the timeout; evicts nobody",
 		adaptiveHost, newAdaptive},
-	{"worth", "none", "accepts, then gives up the queue that is worth least of a few",
+	{"worth", "none", "gives up the queue that is worth least of a few; refuses who is worth less",
 		worthHost, newWorth},
 }
 
@@ -36,7 +36,7 @@ var designs = []Design{
 func Designs() []Design { return append([]Design(nil), designs...) }
 
 // Default is the design to take unless you know better.
-const Default = "global-lru"
+const Default = "worth"
 
 func lookupDesign(name string) *Design {
 	for i := range designs {
