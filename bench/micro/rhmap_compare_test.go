@@ -250,11 +250,17 @@ func growLatency(t *testing.T) {
 
 // walkCost: a whole walk, without and with reading each object.
 func walkCost(t *testing.T) {
-	impls := []string{"table", "map", "xsync4", "xsync3", "sync.Map", "shards64"}
+	impls := []string{"table", "table-batch", "map", "xsync4", "xsync3", "sync.Map", "shards64"}
 	for _, n := range sizes {
 		b := newMapBench(n, makeStruct16, makeWords16)
 		subjects := map[string]mapSubject{}
 		for _, impl := range impls {
+			if impl == "table-batch" { // the same table: a node belongs to one
+				s := *subjects["table"].(*tableSubject[struct16, words16])
+				s.batch = true
+				subjects[impl] = &s
+				continue
+			}
 			s := b.subject(impl)
 			for i := range n {
 				s.store(i)
@@ -351,40 +357,44 @@ func attack(t *testing.T) {
 	t.Logf("op=attack/n=%d/held=%d rhmap first 25 inserts %v each, the rest %v each, worst %v; %+v", n, n, before, after, worst, m.Stats())
 }
 
-// memory: bytes per entry over a whole cycle of growing, the objects themselves
-// not counted; and the time a garbage collection takes at the end.
+// memory: bytes per entry over a whole cycle of growing, from one doubling past
+// the next, the objects themselves not counted; and the CPU time of a garbage
+// collection at the end, beside that of the same objects and an empty table.
 func memory(t *testing.T) {
 	impls := []string{"table", "map", "xsync4", "xsync3", "sync.Map", "shards64"}
-	from, to := 500_000, 1_200_000
+	to := 1_000_000
 	if !*rhmapCompare {
-		from, to = 500, 1200
+		to = 1000
 	}
 	for _, impl := range impls {
 		b := newMapBench(to, makeStruct16, makeWords16)
-		heap := func() float64 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			return float64(m.HeapAlloc)
-		}
 		s := b.subject(impl)
-		base := heap()
+		collect := func() (heap, ms float64) {
+			var all []float64
+			for range *rhmapRuns {
+				from := processTime()
+				runtime.GC()
+				all = append(all, float64(processTime()-from)/1e6)
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return float64(m.HeapAlloc), median(all)
+		}
+		base, empty := collect()
 		var per []float64
 		i := 0
-		for at := from; at <= to; at += (to - from) / 14 {
+		for at := to / 2; at <= to; at += to / 40 {
 			for ; i < at; i++ {
 				s.store(i)
 			}
-			per = append(per, (heap()-base)/float64(at))
-		}
-		var mark []float64
-		for range *rhmapRuns {
-			from := processTime()
+			var m runtime.MemStats
 			runtime.GC()
-			mark = append(mark, float64(processTime()-from)/1e6)
+			runtime.ReadMemStats(&m)
+			per = append(per, (float64(m.HeapAlloc)-base)/float64(at))
 		}
-		t.Logf("op=memory %-9s bytes/entry min %.1f median %.1f max %.1f; GC of %d entries %.1f ms CPU", impl,
-			slices.Min(per), median(per), slices.Max(per), i, median(mark))
+		_, full := collect()
+		t.Logf("op=memory %-9s bytes/entry from %d to %d: min %.1f median %.1f max %.1f; GC of %d entries %.1f ms CPU, %.1f of it for the objects and keys", impl,
+			to/2, to, slices.Min(per), median(per), slices.Max(per), i, full, empty)
 		runtime.KeepAlive(b)
 		runtime.KeepAlive(s)
 	}

@@ -199,6 +199,20 @@ func (s *tableSubject[K, W]) store(i int) {
 }
 
 func (s *tableSubject[K, W]) walk(read bool) (n int, sum uint64) {
+	if s.batch {
+		var refs [256]rhmap.Ref[object[W]]
+		for w, more := s.t.Walk(), true; more; {
+			var got int
+			got, more = w.NextBatch(refs[:], len(refs))
+			n += got
+			if read {
+				for _, r := range refs[:got] {
+					sum += r.Node.value
+				}
+			}
+		}
+		return n, sum
+	}
 	for w := s.t.Walk(); ; n++ {
 		r, ok := w.Next()
 		if !ok {
