@@ -128,8 +128,12 @@ func (d *worth) choose(l *lane, s *scene, samples int64) (least victim) {
 		if width := uint64(max(to-from, 1)); width > 1 {
 			pick += int64(own.next() >> 32 * width >> 32)
 		}
-		for lane < len(d.lanes)-1 && pick-before >= int64(d.lanes[lane].size.Load()) {
-			before += int64(d.lanes[lane].size.Load())
+		for lane < len(d.lanes)-1 {
+			size := int64(d.lanes[lane].size.Load()) // once: it may grow meanwhile, past pick
+			if pick-before < size {
+				break
+			}
+			before += size
 			lane++
 		}
 		q := d.lanes[lane].at(int(pick - before))
