@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 )
 
 // Bugs that other tables had, by the ids of the project's catalogue, each as the
 // shortest scenario that would show it here. Those not listed have tests of their
-// own: W12, W14 in walk_test.go; L13, L14, R3, R17 in linearizable_test.go; R12,
-// R15 and R18 in map_test.go and layout_test.go.
+// own: W7 and W8 in window_test.go; W12, W14 in walk_test.go; L13, R12, R15 and R18
+// in map_test.go and layout_test.go. Two cannot occur: no method returns with a
+// lock held (R16), and no pointer carries a tag (R19).
 
 // settleAll finishes the resize in progress.
 func settleAll(c *core) {
@@ -407,7 +409,7 @@ func TestCatalogueOfLostEntries(t *testing.T) {
 		}
 		require.Equal(t, 100, m.Len())
 	})
-	t.Run("case=HM-L12", func(t *testing.T) { // LoadOrStore in a long chain neither replaces nor counts
+	t.Run("case=HM-L12", func(t *testing.T) { // LoadOrStore in a long chain neither replaces nor counts, and unlocks (R3)
 		m := NewMap[uint64, int](Config[uint64]{Hasher: CustomHash(hashes["constant"], counter())})
 		for k := range uint64(15) {
 			m.Store(k, int(k))
@@ -419,6 +421,13 @@ func TestCatalogueOfLostEntries(t *testing.T) {
 			m.Store(k, int(k))
 		}
 		require.Equal(t, 15, m.Len())
+	})
+	each("L14", func(t *testing.T, kind string) { // two goroutines insert and remove one key
+		for round := range uint64(20) {
+			d := newDict(kind, "constant")
+			h := record(d.(caller), []string{"insert", "remove", "load"}, round, 2, 300, 1)
+			require.True(t, porcupine.CheckOperations(oneKey, h), "round %d", round)
+		}
 	})
 	t.Run("case=HM-L15", func(t *testing.T) { // one owner for each element, however many remove it
 		d := newDict("table", "good").(*tableDict)
@@ -617,6 +626,29 @@ func TestCatalogueOfResizes(t *testing.T) {
 				m.Store(v^0x15<<shift, 0)
 			}
 			require.LessOrEqual(t, m.Stats().Longest, 20, "difference %#x", uint64(0x15)<<shift)
+		}
+	})
+	each("R17", func(t *testing.T, kind string) { // who misses a key sees what its remover did before: the race detector looks
+		for round := range uint64(200) {
+			d := newDict(kind, "good")
+			d.insert(1, 1)
+			before := 0
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				before = 1
+				if round%2 == 0 {
+					d.core().forceReseed() // by way of an old array, too
+				}
+				d.remove(1)
+			})
+			for {
+				if _, ok := d.lookup(1); !ok {
+					break
+				}
+				runtime.Gosched()
+			}
+			require.Equal(t, 1, before)
+			wg.Wait()
 		}
 	})
 	each("R20", func(t *testing.T, kind string) { // removing everything moves a bounded number of chains at a time

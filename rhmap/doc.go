@@ -50,8 +50,8 @@
 //	     hopeless hash it happens once per doubling of the table.
 //	R8   With Max set InsertUnique and TryStore never go beyond it. Refused inserts
 //	     change nothing.
-//	R9   InsertUnique, Lookup, LookupBatch, Remove, Walker.Next and Probe allocate
-//	     nothing in the steady state.
+//	R9   InsertUnique, Lookup, LookupBatch, Warm, Remove, Walker.Next, NextBatch and
+//	     Probe allocate nothing in the steady state.
 //	R10  Remove succeeds once for each element. A Ref names one life of a node and
 //	     never a later one.
 //	R11  An operation that inserts or changes an element synchronizes before every
@@ -73,7 +73,7 @@
 //	     anyone; elements MAY be inserted, and MAY then be returned.
 //	W5   A walk holds no lock, ever. It MAY pause for ever, and delays nobody.
 //	W6   A walk ends after at most as many steps as there are buckets, twice that
-//	     for each doubling meanwhile; it holds at most the entries of a few chains,
+//	     for each doubling meanwhile; it holds at most the entries of some chains,
 //	     and after a reseed the array of its own key.
 //
 // # How
