@@ -38,10 +38,10 @@ func CPUCounts() []int { return []int{1, 2, 4, 8, 16, 32, 64, 128} }
 // What the curves are made with.
 const (
 	curveFlows   = 2
-	curveOutside = 300 // ns a packet costs outside of the cache
-	curveTime    = 3e6 // ns
+	curveOutside = 300     // ns a packet costs outside of the cache
+	curveTime    = 3e6     // ns
+	leastHigh    = 4 << 20 // the mail's; percpu-lru has half of it on each CPU, whatever their number
 	perCPU       = 512 << 10
-	leastHigh    = 4 << 20
 )
 
 // cell is the load on so many CPUs.
@@ -49,6 +49,9 @@ func (l Load) cell(design string, cpus int, p machine.Params, seed uint64) cell.
 	c := cell.Cell{
 		Design: design, CPUs: cpus, Frags: l.Frags, Flows: curveFlows, Outside: curveOutside,
 		High: max(leastHigh, int64(cpus)*perCPU), Machine: p, Seed: seed, Time: curveTime, Attack: l.Attack,
+	}
+	if design == "percpu-lru" {
+		c.High = leastHigh
 	}
 	if l.Spread {
 		c.Spread = cpus

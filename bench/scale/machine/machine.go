@@ -16,9 +16,11 @@
 package machine
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
+	"runtime/debug"
 )
 
 // MaxCPUs is how many CPUs a line can remember as its sharers.
@@ -100,7 +102,8 @@ func (c *CPU) Start(at float64, body func(*CPU)) {
 		defer func() {
 			if r := recover(); r != nil {
 				if _, ok := r.(stopped); !ok {
-					panic(r)
+					// A coroutine's panic comes up without its stack.
+					panic(fmt.Sprintf("machine: CPU %d: %v\n%s", c.ID, r, debug.Stack()))
 				}
 			}
 		}()

@@ -55,7 +55,7 @@ func TestOneCPUPaysTheSumOfItsParts(t *testing.T) {
 		if locks[0] == 0 {
 			locks[0] = c.NewLock(word(0))
 		}
-		c.Work(5000)
+		c.Work(50)
 		c.Lock(locks[0])            // 7
 		c.Load(word(1), 8, 0, true) // 2
 		c.Store(word(2), 8, 0)      // 2
