@@ -150,6 +150,7 @@ func TestBoundOfDisjointRounds(t *testing.T) {
 }
 
 func TestBoundGrowsWithMemory(t *testing.T) {
+	unraced(t)
 	for name, v := range map[string]Variant{"overload": overloadVariant(Quick, 200, 8, 0), "some": someVariants.Variants(Quick)[0]} {
 		t.Run("load="+name, func(t *testing.T) {
 			b := newBounds(v.build(1), &v)
