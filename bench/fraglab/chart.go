@@ -202,7 +202,7 @@ type roundTicks struct{}
 
 func (roundTicks) Ticks(from, to float64) (ticks []plot.Tick) {
 	step := math.Pow(10, math.Floor(math.Log10(to-from)))
-	for _, part := range []float64{0.2, 0.5, 1} {
+	for _, part := range []float64{0.2, 0.5, 1, 2} {
 		if (to-from)/(step*part) <= 5 {
 			step *= part
 			break
