@@ -36,7 +36,8 @@ type walkWorker struct {
 	wishes
 	h      *Host
 	walk   *rhmap.Walker[words, queue]
-	inVain bool // nothing was evicted since the walk last began anew
+	inVain bool                 // nothing was evicted since the walk last began anew
+	refs   [16]rhmap.Ref[queue] // room for what the walk finds next; here, so that a slice of work allocates nothing
 }
 
 const (
@@ -62,7 +63,7 @@ func (d *walkerDesign) create(*lane, *queue, *Fragment) bool {
 
 // run is one slice of work.
 func (w *walkWorker) run(p *party, _ int64, budget int) (more bool) {
-	var refs [16]rhmap.Ref[queue]
+	refs := &w.refs
 	evictions := min(evictionsPerSlice, budget)
 	for chains := 0; w.left(); chains += len(refs) {
 		switch {

@@ -81,7 +81,7 @@ func (w *Walker[K, N]) NextBatch(out []Ref[N], chains int) (n int, more bool) {
 		}
 	}
 	for n < len(out) && chains > 0 && !w.cur.over {
-		to := out[n:n]
+		to := out[n:n:len(out)]
 		if cap(to) < haulSlots {
 			to = w.own[:0]
 		}

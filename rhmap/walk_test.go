@@ -308,6 +308,30 @@ func TestWalkerBatchAndRestart(t *testing.T) {
 	require.False(t, ok)
 }
 
+// What lies behind the length of out is the caller's, whatever its capacity; so is out itself after the call.
+func TestNextBatchKeepsWithinOut(t *testing.T) {
+	d := newDict("table", "good").(*tableDict)
+	for k := range uint64(5000) {
+		d.insert(k, k)
+	}
+	for _, room := range []int{1, 7, 64, 100, 1000} {
+		w, all, seen := d.t.Walk(), make([]Ref[item], 2000), map[uint64]bool{}
+		for more := true; more; {
+			var n int
+			n, more = w.NextBatch(all[:room], 1<<20)
+			for _, r := range all[:n] {
+				require.False(t, seen[r.Node.key])
+				seen[r.Node.key] = true
+			}
+			clear(all[:room])
+			for _, r := range all {
+				require.Zero(t, r, "room %d", room)
+			}
+		}
+		require.Len(t, seen, 5000, "room %d", room)
+	}
+}
+
 func TestProbeFindsNeighbours(t *testing.T) {
 	d := newDict("table", "good").(*tableDict)
 	var out [16]Ref[item]
