@@ -29,7 +29,7 @@ func newStudyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "study",
 		Short: "Measure how well each design chooses what to give up",
-		Long: `study runs some hundred and fifty loads through each design in virtual time and
+		Long: `study runs more than two hundred loads through each design in virtual time and
 prints the matrix: what was completed, in percent of a bound that holds for any
 cache within the limit, even one that knows the future. The same seeds give the
 same figures on any number of cores.
