@@ -133,9 +133,14 @@ func (d *worth) fits(l *lane, need int64) bool {
 // view is what is known of a newcomer.
 func (d *worth) view(l *lane, f *Fragment) *worthView {
 	own, k := &d.lanes[l.id], &f.Key
-	own.scratch = Key{SrcHi: k.SrcHi, SrcLo: k.SrcLo, Domain: k.Domain, tag: k.tag >> nsShift << nsShift}
+	from := Key{SrcHi: k.SrcHi, SrcLo: k.SrcLo, Domain: k.Domain, tag: k.tag >> nsShift << nsShift}
 	v := &own.newcomer
-	*v = worthView{hash: d.s.hash(k), source: d.s.hash(&own.scratch) | 1, last: l.now, seat: f.Offset == 0 || !f.More}
+	source := v.source
+	if !own.scratch.equal(&from) || source == 0 { // often it is the same as before
+		own.scratch = from
+		source = d.s.hash(&own.scratch) | 1
+	}
+	*v = worthView{hash: d.s.hash(k), source: source, last: l.now, seat: f.Offset == 0 || !f.More}
 	if !d.off.off(withoutPeers) {
 		v.peer = d.s.peers.find(v.source)
 	}
@@ -194,7 +199,6 @@ func (d *worth) link(l *lane, q *queue) {
 			own.active.Add(1)
 		}
 	}
-	d.count(q, q.charged)
 	own.push(q)
 }
 
@@ -218,7 +222,7 @@ func (d *worth) touch(l *lane, q *queue) {
 		v.hole = true
 	}
 	d.announce(v, q.announced, q.firstLen)
-	// Many read the books, so they may be a quarter behind.
+	// Many write the books, so they may be a quarter behind.
 	if n := q.charged - v.counted; n > v.counted/4 {
 		d.count(q, q.charged)
 	}

@@ -43,7 +43,7 @@ type worthLane struct {
 	// Of the goroutine that uses the lane.
 	random   uint64
 	newcomer worthView // admitted, and not linked yet
-	scratch  Key       // of a source, to be hashed
+	scratch  Key       // of the newcomer's source
 	_        cacheline.Pad
 }
 
@@ -68,9 +68,10 @@ func (n *worthLane) pull(q *queue) {
 	n.mu.Lock()
 	size := int(n.size.Load()) - 1
 	slots := n.slots.Load()
-	last := (*slots)[size].Load()
-	(*slots)[q.view.at].Store(last)
-	last.view.at = q.view.at
+	if last := (*slots)[size].Load(); last != q {
+		(*slots)[q.view.at].Store(last)
+		last.view.at = q.view.at
+	}
 	n.size.Store(int32(size))
 	// Nil, so that what is idle in a pool can be given to the collector.
 	(*slots)[size].Store(nil)

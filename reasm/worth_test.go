@@ -117,7 +117,8 @@ func TestWorthForgetsWhatARestartedQueueWas(t *testing.T) {
 func TestWorthBooksAreEvenAfterConcurrentUse(t *testing.T) {
 	const lanes, rounds = 4, 3000
 	cfg := DefaultConfig()
-	cfg.Lanes, cfg.Limits = lanes, Limits{High: 64 << 10, Low: 48 << 10}
+	flat(&cfg)
+	cfg.Lanes, cfg.Limits = lanes, Limits{High: 110 * 60, Low: 0}
 	made, err := New("worth", cfg)
 	require.NoError(t, err)
 	c := made.(*cache)
@@ -141,6 +142,10 @@ func TestWorthBooksAreEvenAfterConcurrentUse(t *testing.T) {
 				parser.Parse(s.packet(4, 0), 0, &f)
 				if r := c.Lane(i).Add(int64(n)*1e5, &f); r.Datagram != nil {
 					r.Datagram.Release()
+				}
+				if used := c.account.Used(); used > cfg.Limits.High+lanes*110 {
+					t.Errorf("%d bytes in use: more than High and a fragment for each lane", used)
+					return
 				}
 			}
 		})
