@@ -74,7 +74,8 @@ func (r *Rig) Run(ctx context.Context, c cell.Cell) (*cell.Outcome, error) {
 	}
 	cmd := exec.CommandContext(ctx, r.program)
 	cmd.Stdin = bytes.NewReader(in)
-	cmd.Env = []string{} // nor may the environment move them
+	// Nor may another processor's share of the heap, or the environment, move them.
+	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1"}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sort"
+	"unsafe"
 
 	"corelane/bench/scale/load"
 	"corelane/bench/scale/machine"
@@ -102,6 +103,7 @@ func (r *ring) take(now float64) bool {
 // Run runs a cell.
 func Run(c *Cell) (*Outcome, error) {
 	debug.SetGCPercent(-1) // addresses must stay what they are
+	beginSpans()
 	smp.CPUs = c.CPUs
 	cfg := load.Config(c.CPUs, reasm.Limits{High: c.High, Low: c.High / 4 * 3})
 	cache, err := reasm.New(c.Design, cfg)
@@ -131,6 +133,30 @@ func Run(c *Cell) (*Outcome, error) {
 	m.Run(warm + c.Time)
 	after = tally(drivers, m)
 	return c.outcome(before, after, cache.Stats())
+}
+
+// beginSpans takes what is left of the heap's open spans of small objects, so that
+// what shares a line later does not depend on what was allocated before: the maps of
+// the standard library differ from run to run.
+func beginSpans() {
+	for size := 16; size <= 2048; size += 8 {
+		begin(func() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(make([]byte, size))) })
+		begin(func() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(make([]*byte, size/8))) })
+	}
+}
+
+func begin(alloc func() unsafe.Pointer) {
+	last := uintptr(alloc())
+	step := uintptr(0)
+	for range 1 << 10 {
+		at := uintptr(alloc())
+		if d := at - last; step == 0 {
+			step = d
+		} else if d != step {
+			return // the first of a new span
+		}
+		last = at
+	}
 }
 
 // attack gives CPUs their share of the attack, and fills the cache with what it

@@ -14,7 +14,7 @@ func growStack() (lo, hi uintptr) {
 	useStack()
 	var here byte
 	at := uintptr(unsafe.Pointer(&here))
-	return at - stackRoom/2, at + 1<<12
+	return at - stackRoom/2, at + 128
 }
 
 //go:noinline
