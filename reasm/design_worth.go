@@ -2,13 +2,14 @@ package reasm
 
 import "corelane/memacct"
 
-// Design worth: always accept, then give up what is worth least.
+// Design worth: give up what is worth least, be it the newcomer.
 //
 //	From:    none of the mails; a study of eviction policies made for this library.
 //	Index:   rhmap, lookups without a lock.
-//	Charge:  a stock per lane, exact while more than 7/8 of High is in use.
-//	Victim:  the smallest worth among 16 queues drawn at random. worth.go says what
-//	         a queue is worth.
+//	Charge:  a stock: each lane counts by itself; exactly, once High was passed,
+//	         until an eighth of it is free.
+//	Victim:  the smallest worth among 16 queues drawn at random, 4 for a newcomer of
+//	         an unknown source. worth.go says what a queue is worth.
 //	Evictor: the fragment that finds memory above High, after it was stored; it may
 //	         be its own queue that goes. The fragment that completes a datagram is
 //	         never refused, and evicts nobody. A newcomer that would have to go
@@ -28,11 +29,17 @@ import "corelane/memacct"
 //	Wins:    with more datagrams in flight than memory holds it completes most of what
 //	         can be completed, where the others complete nearly nothing; floods of
 //	         every kind, and slow senders beside them.
-//	Loses:   an eviction looks at 16 queues; a cold slow sender beside a flood of the
-//	         same size; the first second of hundreds of new sources is unfair.
+//	Loses:   an eviction looks at 16 queues, so it costs more than a list's; a cold
+//	         slow sender beside a flood of the same size; the first second of hundreds
+//	         of new sources is unfair; who forges fragments of a known source makes
+//	         the cache keep them for longer than a list would.
 //
-// There is no list, and a touch takes no lock and writes no word that other lanes
-// read: the 16 are drawn from the lanes' slots (worth_lane.go).
+// There is no list: a touch takes no lock, and of what other lanes read it writes
+// its source's books only, a few times a datagram. A queue has a slot on the lane
+// that made it, and candidates are drawn from the slots of all lanes
+// (worth_lane.go), so it does not matter how datagrams are spread over them.
+// Shards by key, the study's other way, would choose as well; but birth and death
+// would then write lines of every other lane.
 type worth struct {
 	plain
 	c     *cache
