@@ -71,7 +71,7 @@ func match(m, tag uint64) uint64 {
 func used(m uint64) uint64 { return m & tagHigh }
 func free(m uint64) uint64 { return ^m & tagHigh }
 
-// first returns the slot of the lowest mark.
+// first returns the slot of the lowest mark, 8 if there is none.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
 // at returns the place of slot i, which must be below slotsPer.

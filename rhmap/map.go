@@ -166,7 +166,9 @@ const (
 // write stores under *k, whose hash in v, which was current, is h. p is not nil if
 // the key is probably there. It returns what val was.
 func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V, mode storeMode) (old unsafe.Pointer, loaded bool, err error) {
-	mustEqualItself(k)
+	if m.hasher.kind != hashBytes {
+		mustEqualItself(k)
+	}
 	var fresh *entry[K]
 	var cell unsafe.Pointer
 	if p == nil {
@@ -177,7 +179,7 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 	limit := chainLimit
 	for {
 		v, h, b, meta, slot := m.acquireFor(v, h, k)
-		if e, _, _ := m.scanLocked(b, meta, h, k); e != nil {
+		if e := m.present(b, meta, slot, h, k); e != nil {
 			if mode == storeAbsent {
 				old = atomic.LoadPointer(&e.val)
 			} else {
@@ -228,6 +230,15 @@ func (m *Map[K, V]) write(v *version, h uint64, p unsafe.Pointer, k *K, value V,
 	}
 }
 
+// present searches a locked chain whose meta word has the tag of the reserved slot.
+func (m *Map[K, V]) present(b *bucket, meta uint64, slot int, h uint64, k *K) *entry[K] {
+	if match(unreserve(meta, slot), tagOf(h)) == 0 && b.next.Load() == nil {
+		return nil
+	}
+	e, _, _ := m.scanLocked(b, meta, h, k)
+	return e
+}
+
 func mustEqualItself[K comparable](k *K) {
 	if k2 := *k; k2 != *k {
 		panic("rhmap: the key is not equal to itself")
@@ -252,7 +263,10 @@ func (m *Map[K, V]) insertLocked(v *version, b *bucket, h, meta uint64, e *entry
 }
 
 // Delete removes key.
-func (m *Map[K, V]) Delete(key K) { m.LoadAndDelete(key) }
+func (m *Map[K, V]) Delete(key K) {
+	m.ready()
+	m.remove(&key, nil)
+}
 
 // LoadAndDelete removes key and returns the value it had, and whether it had one.
 func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
@@ -265,7 +279,14 @@ func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
 // what val was.
 func (m *Map[K, V]) remove(k *K, want unsafe.Pointer) (p unsafe.Pointer) {
 	v, h, b, meta := m.acquire(k)
-	e, o, i := m.scanLocked(b, meta, h, k)
+	var e *entry[K]
+	o, i := b, first(match(meta, tagOf(h))) // nearly always
+	if i < slotsPer {
+		e = (*entry[K])(b.entry(i))
+	}
+	if e == nil || e.key != *k {
+		e, o, i = m.scanLocked(b, meta, h, k)
+	}
 	if e != nil {
 		p = atomic.LoadPointer(&e.val)
 	}

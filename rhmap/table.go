@@ -240,7 +240,11 @@ func (t *Table[K, N]) InsertUnique(k *K, n *N) (ref Ref[N], inserted bool, err e
 	v, h := t.hashNow(k)
 	for limit := chainLimit; ; {
 		v, h, b, m, slot := t.acquireFor(v, h, k)
-		if old := t.scanLocked(b, m, h, k); old != nil {
+		var old *Node[K]
+		if match(unreserve(m, slot), tagOf(h)) != 0 || b.next.Load() != nil {
+			old = t.scanLocked(b, m, h, k)
+		}
+		if old != nil {
 			ref = Ref[N]{t.object(old), old.gen.Load()}
 			t.unlock(b, unreserve(m, slot))
 			t.release()
@@ -319,7 +323,10 @@ func (t *Table[K, N]) Remove(r Ref[N]) bool {
 	// PUBLISH death: the element is gone for everybody, old arrays included.
 	n.gen.Store(r.gen + 1)
 	yield.Point("rhmap.dead")
-	o, i := b.find(m, unsafe.Pointer(n))
+	o, i := b, first(match(m, tagOf(h))) // nearly always
+	if i >= slotsPer || b.entry(i) != unsafe.Pointer(n) {
+		o, i = b.find(m, unsafe.Pointer(n))
+	}
 	m = t.drop(b, h, m, o, i)
 	t.unlock(b, m)
 	if used(m) == 0 {
