@@ -24,8 +24,9 @@ var collision = Scenario{
 		"or report); completed datagrams as a share of the bound; refused fragments",
 	Expect: "least-recently-used fills memory with one chain of 1600 queues and crosses all of it for each newcomer; its " +
 		"table is rehashed every ten minutes. work-queue refuses newcomers from a chain of 128 on and rehashes five " +
-		"seconds later. percpu-lru and hash-clean never do. Tables of rhmap take a fresh key within the first chain that " +
-		"is too long, so aimed costs what calm does.",
+		"seconds later. percpu-lru and hash-clean never do; hash-clean feels it only where memory was empty before (again), for " +
+		"else it evicts within that chain. Tables of rhmap take a fresh key at the first chain that is too long, so aimed " +
+		"costs what calm does.",
 	Headline: Cost,
 	Variants: func(Scale) []Variant { return []Variant{collisionVariant(50_000, 200*ms)} },
 }

@@ -22,12 +22,12 @@ var someVariants = Scenario{Name: "some", Variants: func(Scale) []Variant {
 			Name: "some", Limits: limits(1 * mib), Lanes: 4, Groups: []string{"good", "late"},
 			Traffic: func(m *Mix) {
 				Streams{
-					N: 50, From: FromEach(Host(1)), Size: HeavyTail, Interleave: 3, Rate: 1e9, End: 60 * ms,
+					N: 50, From: FromEach(Host(1)), Size: HeavyTail, Interleave: 3, Rate: 1e9, End: 40 * ms,
 					Path: Path{Loss: loss, Jitter: ms, Duplicate: 0.01}, Steer: Steer{By: ByID, Lanes: 3},
 				}.Add(m)
-				Paced{Group: 1, From: Host(100), Fragments: 3, Gap: 5 * ms, End: 60 * ms}.Add(m)
+				Paced{Group: 1, From: Host(100), Fragments: 3, Gap: 5 * ms, End: 40 * ms}.Add(m)
 				flood := TwoOfThree
-				flood.From, flood.Rate, flood.End, flood.Steer = FromAnywhere, 1e5, 60*ms, Steer{First: 3}
+				flood.From, flood.Rate, flood.End, flood.Steer = FromAnywhere, 1e5, 40*ms, Steer{First: 3}
 				flood.Add(m)
 			},
 		})
@@ -47,7 +47,6 @@ func TestSameSeedSameRows(t *testing.T) {
 		return out.String()
 	}
 	once := rows(1, 7)
-	require.Equal(t, once, rows(1, 7), "again")
 	require.Equal(t, once, rows(2, 7), "GOMAXPROCS=2")
 	require.NotEqual(t, once, rows(2, 8), "another seed")
 }
