@@ -102,8 +102,11 @@ func TestDesignsAgreeWithTheirModels(t *testing.T) {
 			}
 			all++
 			agree := func(want float64) bool {
-				if strings.HasPrefix(load, "S1r") { // milliseconds
-					return (got[design] < 0) == (want < 0) && math.Abs(got[design]-want) <= 20
+				if strings.HasPrefix(load, "S1r") {
+					// Milliseconds. A design that never quite recovers falls short again and
+					// again, so when it did last is luck: late is as good as never.
+					late := func(ms float64) bool { return ms < 0 || ms > 300 }
+					return late(got[design]) && late(want) || math.Abs(got[design]-want) <= 20
 				}
 				return math.Abs(got[design]-want) <= 5
 			}

@@ -29,8 +29,8 @@ type event struct {
 type datagram struct {
 	src   uint32
 	key   uint32 // index of the datagram whose name it bears: its own, but for attackers
-	frags uint8
-	claim uint8 // fragments that its UDP header speaks of; silent is no UDP
+	frags uint8  // 63 at most
+	claim uint8  // fragments that its UDP header speaks of; silent is no UDP
 	group uint8
 }
 
@@ -43,8 +43,6 @@ const (
 	noise = 255
 
 	silent = 255 // claim: the datagram is no UDP
-
-	maxFrags = 63
 )
 
 // piece starts the next piece, with random numbers of its own.
