@@ -190,8 +190,11 @@ func restless(d dict, stop *atomic.Bool) {
 }
 
 func TestLinearizableWhileMoving(t *testing.T) {
-	rounds, each := 12, 400
-	if testing.Short() {
+	rounds, each := 6, 400
+	switch {
+	case long:
+		rounds = 30
+	case testing.Short():
 		rounds = 3
 	}
 	defer yield.Chaos(1, 7)()
