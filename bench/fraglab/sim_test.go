@@ -89,7 +89,7 @@ func TestSimSameSeedSameBytes(t *testing.T) {
 	}
 	at := func(procs int, format, seed string) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		stdout, _, err := simulate(t, "--scenario", scenarios, "--design", "global-lru,walker", format, "--seed", seed)
+		stdout, _, err := simulate(t, "--scenario", scenarios, "--design", "hard-limit,walker", format, "--seed", seed)
 		require.NoError(t, err)
 		return stdout
 	}
