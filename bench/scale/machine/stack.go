@@ -1,6 +1,9 @@
 package machine
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // stackRoom is how deep the code on a virtual CPU may nest, in bytes.
 const stackRoom = 1 << 17
@@ -23,7 +26,5 @@ func useStack() {
 	for i := 0; i < len(room); i += 1 << 12 {
 		room[i] = 1
 	}
-	sink = room[0]
+	runtime.KeepAlive(&room)
 }
-
-var sink byte

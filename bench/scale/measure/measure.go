@@ -153,8 +153,6 @@ type pair struct {
 	_    cpu.CacheLinePad
 	ball atomic.Int64
 	_    cpu.CacheLinePad
-	end  atomic.Bool
-	_    cpu.CacheLinePad
 }
 
 // part is what one goroutine brings home.

@@ -39,7 +39,6 @@ func TestStandInsWorkWithoutAMachine(t *testing.T) {
 	p.Put(1)
 	require.Equal(t, 1, p.Get())
 	var m Mutex
-	m.Lock()
-	m.Unlock()
 	require.True(t, m.TryLock())
+	m.Unlock()
 }
