@@ -114,7 +114,11 @@ func TestDesignsAgreeWithTheirModels(t *testing.T) {
 				continue
 			}
 			byRefined++
-			better, ok := refined[load][design]
+			alike := load
+			if design == "hash-clean" && strings.HasPrefix(load, "S3 20G3F flood=lone-") {
+				alike = "S3 20G3F flood=lone-first from=anywhere" // it looks at neither source nor offset
+			}
+			better, ok := refined[alike][design]
 			if design == "walker" && tooSmallToWalk(load) {
 				continue
 			}
