@@ -89,7 +89,7 @@ func TestAddBatchTakesWhatFits(t *testing.T) {
 			require.Zero(t, r.lane.AddBatch(r.now, nil, rs))
 			require.Zero(t, r.lane.AddBatch(r.now, fs, nil))
 			require.Equal(t, 2, r.lane.AddBatch(r.now, fs, rs))
-			rs = []Result{{Verdict: Overlap, Restarted: true, Evicted: 7}, {}, {}, {}}
+			rs = []Result{{Verdict: Overlap, Losses: Losses{true, 7}}, {}, {}, {}}
 			require.Equal(t, 2, r.lane.AddBatch(r.now, fs[2:], rs))
 			require.Equal(t, Result{Verdict: Held}, rs[0], "nothing is left of what stood there")
 			r.sent = 4

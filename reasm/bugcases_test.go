@@ -113,7 +113,7 @@ var bugCases = []bugCase{
 		ids: "G4", what: "IPv6 datagrams above 65535 bytes", family: 6,
 		frags: []frag{piece(1, 65520, 16, false)}, want: "offset-too-large",
 		check: func(t *testing.T, r *rig, rs []Result) {
-			require.Equal(t, Problem{Code: 0, Pointer: 42}, rs[0].Problem)
+			require.Equal(t, Problem{Due: true, Code: 0, Pointer: 42}, rs[0].Problem)
 		},
 	}, {
 		ids: "G7", what: "the next header was taken from any fragment", family: 6,

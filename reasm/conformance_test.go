@@ -312,7 +312,7 @@ func TestLargestDatagrams(t *testing.T) {
 		r.payload(rs[1].Datagram, [3]int{0, 0, room})
 		if r.family == 6 {
 			res := r.verdicts([]Verdict{Held, OffsetTooLarge}, piece(1, 0, cut, true), piece(1, cut, room-cut+1, false))
-			require.Equal(t, Problem{Code: 0, Pointer: 42}, res[1].Problem)
+			require.Equal(t, Problem{Due: true, Code: 0, Pointer: 42}, res[1].Problem)
 			r.held(1)
 			return
 		}

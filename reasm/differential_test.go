@@ -77,7 +77,7 @@ func playOps(t require.TestingT, w way, cfg Config, ops []op) {
 		for w.batch && i+n < len(ops) && ops[i+n].wait == 0 && !ops[i+n].step && n < 9 {
 			n++
 		}
-		fs, rs := make([]Fragment, n), slices.Repeat([]Result{{Verdict: Closed, Restarted: true, Evicted: 9}}, n)
+		fs, rs := make([]Fragment, n), slices.Repeat([]Result{{Verdict: Closed, Losses: Losses{true, 9}}}, n)
 		for k := range n {
 			o := &ops[i+k]
 			Parser{VerifyChecksum: true}.Parse(o.frag.packet(o.family, 0), 0, &fs[k])
@@ -129,7 +129,7 @@ func playOps(t require.TestingT, w way, cfg Config, ops []op) {
 func compareResult(t require.TestingT, want *refResult, got *Result, what ...any) {
 	require.Equal(t, want.verdict.String(), got.Verdict.String(), what...)
 	require.Equal(t, want.restarted, got.Restarted, what...)
-	require.Equal(t, want.problem != nil, got.HasProblem, what...)
+	require.Equal(t, want.problem != nil, got.Problem.Due, what...)
 	if want.problem != nil {
 		require.Equal(t, *want.problem, got.Problem, what...)
 	}

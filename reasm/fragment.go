@@ -24,7 +24,6 @@ type Fragment struct {
 	nextHeaderAt uint32
 	lead         uint32 // 6LoWPAN: how much of the datagram the headers stand for
 	problem      Problem
-	hasProblem   bool
 }
 
 // Payload returns the bytes behind the headers.
@@ -79,7 +78,7 @@ func (p Parser) IPv4(packet []byte, domain uint64, f *Fragment) Verdict {
 }
 
 func (p Parser) ipv4(b []byte, domain uint64, f *Fragment) Verdict {
-	f.hasProblem = false
+	f.problem = Problem{}
 	if len(b) < ipv4MinHeader {
 		f.Packet = b
 		if len(b) == 0 || b[0]>>4 != 4 {

@@ -40,7 +40,7 @@ func (p Parser) IPv6(packet []byte, domain uint64, f *Fragment) Verdict {
 }
 
 func (f *Fragment) ipv6(b []byte, domain uint64) Verdict {
-	f.Packet, f.hasProblem = b, false
+	f.Packet, f.problem = b, Problem{}
 	if len(b) < ipv6Header {
 		if len(b) == 0 || b[0]>>4 != 6 {
 			return BadHeader
@@ -93,7 +93,7 @@ func (f *Fragment) ipv6(b []byte, domain uint64) Verdict {
 }
 
 func (f *Fragment) ask(code uint8, pointer uint32) {
-	f.hasProblem, f.problem = true, Problem{Code: code, Pointer: pointer}
+	f.problem = Problem{Due: true, Code: code, Pointer: pointer}
 }
 
 // findFragmentHeader returns where the first Fragment header stands, and where

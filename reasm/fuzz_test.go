@@ -82,7 +82,7 @@ func slowIPv6(b []byte) parsed {
 	case kind != 44:
 		return parsed{verdict: Whole, length: p.length}
 	case at+8 > len(b):
-		return parsed{verdict: NoRoom, length: p.length, problem: &Problem{Pointer: uint32(at)}}
+		return parsed{verdict: NoRoom, length: p.length, problem: &Problem{Due: true, Pointer: uint32(at)}}
 	}
 	p.hdr = at + 8
 	p.off, p.more = u16(at+2)/8*8, u16(at+2)%2 == 1
@@ -92,11 +92,11 @@ func slowIPv6(b []byte) parsed {
 	case p.off == 0 && !p.more:
 		p.verdict = Atomic
 	case p.off == 0 && !wholeChain(b[p.hdr:], b[at]):
-		p.verdict, p.problem = ShortChain, &Problem{Code: 3}
+		p.verdict, p.problem = ShortChain, &Problem{Due: true, Code: 3}
 	case end > 65535:
-		p.verdict, p.problem = OffsetTooLarge, &Problem{Pointer: uint32(at + 2)}
+		p.verdict, p.problem = OffsetTooLarge, &Problem{Due: true, Pointer: uint32(at + 2)}
 	case p.more && end%8 != 0:
-		p.verdict, p.problem = BadLength, &Problem{Pointer: 4}
+		p.verdict, p.problem = BadLength, &Problem{Due: true, Pointer: 4}
 	}
 	return p
 }
@@ -130,7 +130,7 @@ func cutIsMissed(kind byte) bool { return slices.Contains([]byte{59, 0, 43, 60, 
 // checkParsed compares a Fragment with what the slow parser made of the packet.
 func checkParsed(t *testing.T, b []byte, f *Fragment, want parsed, fam Family) {
 	require.Equal(t, want.verdict.String(), f.Verdict.String())
-	require.Equal(t, want.problem != nil, f.hasProblem)
+	require.Equal(t, want.problem != nil, f.problem.Due)
 	if want.problem != nil {
 		require.Equal(t, *want.problem, f.problem)
 	}
@@ -201,7 +201,7 @@ func FuzzParseIPv4(f *testing.F) {
 		checkParsed(t, b, &frag, slowIPv4(b, verify), IPv4)
 		addSomewhere(t, &frag)
 		if len(b) > 0 && b[0]>>4 != 6 {
-			again := Fragment{DF: true, nextHeaderAt: 9, hasProblem: true, problem: Problem{1, 2}}
+			again := Fragment{DF: true, nextHeaderAt: 9, problem: Problem{true, 1, 2}}
 			require.Equal(t, frag.Verdict, p.Parse(b, 7, &again))
 			checkParsed(t, b, &again, slowIPv4(b, verify), IPv4)
 		}
@@ -227,7 +227,7 @@ func FuzzParseIPv6(f *testing.F) {
 		checkParsed(t, b, &frag, slowIPv6(b), IPv6)
 		addSomewhere(t, &frag)
 		if len(b) > 0 && b[0]>>4 == 6 {
-			again := Fragment{DF: true, nextHeaderAt: 9, hasProblem: true, problem: Problem{1, 2}}
+			again := Fragment{DF: true, nextHeaderAt: 9, problem: Problem{true, 1, 2}}
 			require.Equal(t, frag.Verdict, p.Parse(b, 7, &again))
 			checkParsed(t, b, &again, slowIPv6(b), IPv6)
 		}

@@ -71,8 +71,8 @@ func (l *lane) take(q *queue, f *Fragment, r *Result) {
 // admit returns the queue for f, locked and alive, or nil and the verdict.
 func (l *lane) admit(f *Fragment, r *Result) *queue {
 	if f.Verdict != Held {
-		r.Verdict, r.HasProblem, r.Problem = f.Verdict, f.hasProblem, f.problem
-		if !l.c.cfg.Quirks.EmptyQueue6 || !f.hasProblem || f.Verdict != BadLength && f.Verdict != OffsetTooLarge {
+		r.Verdict, r.Problem = f.Verdict, f.problem
+		if !l.c.cfg.Quirks.EmptyQueue6 || !f.problem.Due || f.Verdict != BadLength && f.Verdict != OffsetTooLarge {
 			return nil
 		}
 		return l.emptyQueue(f, r)

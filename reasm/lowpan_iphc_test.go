@@ -258,7 +258,7 @@ func slowGroups(b *bitString, n int) string {
 // checkLink compares a Fragment with what the slow parser made of the frame.
 func checkLink(t require.TestingT, frame []byte, f *Fragment, want slowLink) {
 	require.Equal(t, want.verdict.String(), f.Verdict.String(), "%x", frame)
-	require.False(t, f.hasProblem)
+	require.False(t, f.problem.Due)
 	require.Len(t, f.Packet, len(frame))
 	if want.verdict != Held {
 		return

@@ -374,7 +374,7 @@ func FuzzLoWPAN(f *testing.F) {
 			want := slowLoWPAN(o.frame, o.src, o.dst)
 			require.Equal(t, p.LoWPAN(o.frame, o.src, o.dst, 7, &frag), frag.Verdict)
 			checkLink(t, o.frame, &frag, want)
-			again = Fragment{DF: true, nextHeaderAt: 9, lead: 9, hasProblem: true, problem: Problem{1, 2}, ECN: 3, Offset: 7}
+			again = Fragment{DF: true, nextHeaderAt: 9, lead: 9, problem: Problem{true, 1, 2}, ECN: 3, Offset: 7}
 			p.LoWPAN(o.frame, o.src, o.dst, 7, &again)
 			checkLink(t, o.frame, &again, want)
 			ops = append(ops, o)

@@ -165,7 +165,7 @@ func TestLoWPANRefusedFragmentsCostNoState(t *testing.T) {
 				forEachLinkWay(t, adapt, func(t *testing.T, r *rig) {
 					rs := r.sendPackets(slices.Clone(b))
 					require.Equal(t, tt.want.String(), rs[0].Verdict.String())
-					require.False(t, rs[0].HasProblem)
+					require.False(t, rs[0].Problem.Due)
 					require.Zero(t, r.held(0).Bytes)
 				})
 			}

@@ -125,11 +125,11 @@ func judge6(f *frag, ext int) (Verdict, *Problem) {
 	case f.Off == 0 && !f.MF:
 		return Atomic, nil
 	case f.Off == 0 && f.Len == 0:
-		return ShortChain, &Problem{Code: 3}
+		return ShortChain, &Problem{Due: true, Code: 3}
 	case f.Off+f.Len > 65535:
-		return OffsetTooLarge, &Problem{Pointer: uint32(ext + 2)}
+		return OffsetTooLarge, &Problem{Due: true, Pointer: uint32(ext + 2)}
 	case f.MF && (f.Off+f.Len)%8 != 0:
-		return BadLength, &Problem{Pointer: 4}
+		return BadLength, &Problem{Due: true, Pointer: 4}
 	}
 	return Held, nil
 }

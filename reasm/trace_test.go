@@ -276,7 +276,7 @@ func (tr *trace) describe(r *Result) string {
 	if r.Evicted > 0 {
 		s += fmt.Sprintf(" evicted=%d", r.Evicted)
 	}
-	if r.HasProblem {
+	if r.Problem.Due {
 		s += fmt.Sprintf(" problem code=%d pointer=%d", r.Problem.Code, r.Problem.Pointer)
 	}
 	d := r.Datagram

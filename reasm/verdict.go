@@ -96,24 +96,29 @@ func (v Verdict) Malformed() bool { return v >= Truncated && v < numVerdicts }
 func (v Verdict) killed() bool { return v >= Overlap && v <= BadECN }
 
 // Problem is the ICMPv6 parameter problem that a stack must answer to a refused
-// fragment (RFC 8200 4.5). The library never sends it.
+// fragment (RFC 8200 4.5). The library never sends it. The zero value is none.
 type Problem struct {
+	Due     bool   // there is one; it must be answered, unless the packet was multicast
 	Code    uint8  // 0 erroneous field, 3 first fragment without its header chain
 	Pointer uint32 // offset of the field in the packet that was refused
 }
 
-// Result is the outcome of one fragment.
-type Result struct {
-	Verdict Verdict
+// Losses is what was given up for the sake of one fragment.
+type Losses struct {
 	// Restarted: the datagram's earlier fragments were dropped first, as too far
 	// away (max_dist), too old (MaxAge), past their timeout, or in conflict with it
 	// (6LoWPAN).
 	Restarted bool
-	// HasProblem: Problem must be answered, unless the packet was multicast.
-	HasProblem bool
-	Problem    Problem
-	// Evicted counts the queues given up while this fragment was taken in.
+	// Evicted counts the queues given up while the fragment was taken in.
 	Evicted int32
+}
+
+// Result is the outcome of one fragment. It has four fields because the compiler
+// keeps a structure of more in memory, where copying it costs a tenth of Add.
+type Result struct {
+	Verdict Verdict
+	Problem Problem
+	Losses
 	// Datagram is set when Verdict is Complete. The caller must Release it.
 	Datagram *Datagram
 }

@@ -54,7 +54,7 @@ func (h *host) enter6(b []byte, iface int, a *arrival) {
 
 func (h *host) leave6(a *arrival, r reasm.Result) {
 	b := a.f.Packet
-	if r.HasProblem {
+	if r.Problem.Due {
 		h.problem(int(r.Problem.Code), int(r.Problem.Pointer), b)
 	}
 	switch r.Verdict {
