@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"corelane/internal/cacheline"
+	"corelane/internal/race"
 
 	"github.com/stretchr/testify/require"
 )
@@ -63,7 +64,7 @@ func TestAddsAllocateNothing(t *testing.T) {
 		_ = wide.Value() + g.Load(3) + b.Exact()
 		dst = s.Read(dst)
 		*v.Get()++
-	}); raceEnabled {
+	}); race.Enabled {
 		t.Log("allocations under -race:", n) // sync.Pool drops tokens there on purpose
 	} else {
 		require.Zero(t, n)
@@ -102,7 +103,7 @@ func liveHeap() uint64 {
 // What must inline, by the compiler's own report: it is the difference between one
 // call and three on the hot paths of this package and of memacct.
 func TestHotPathsInline(t *testing.T) {
-	if testing.Short() || raceEnabled || unsafe.Sizeof(uintptr(0)) != 8 {
+	if testing.Short() || race.Enabled || unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("asks the compiler, about the shipped build, where an atomic load is one instruction")
 	}
 	out, err := exec.Command("go", "build", "-gcflags=-m", ".").CombinedOutput()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"corelane/internal/race"
 	"corelane/internal/vectors"
 )
 
@@ -203,7 +204,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 					rs[n-1].Datagram.Release()
 					c.Step(now, 100)
 				})
-				if !raceEnabled {
+				if !race.Enabled {
 					require.Zero(t, allocs)
 				}
 			})

@@ -34,8 +34,15 @@ func (l *lane) AddBatch(now int64, fs []Fragment, rs []Result) int {
 func (l *lane) takeRun(q *queue, fs []Fragment, rs []Result) (n int) {
 	var pinned int64
 	room := l.c.design.room(l)
+	if by := l.c.bySource; by != nil {
+		room = by.roomOf(q)
+	}
 	for {
 		f, r := &fs[n], &rs[n]
+		if pinned != 0 && l.c.cfg.Mode == Copy && q.grows(f) {
+			l.c.charge(q, pinned) // how far it grows depends on what is charged
+			room, pinned = room-pinned, 0
+		}
 		p := l.store(q, f, r)
 		n++
 		if r.Restarted {
@@ -80,7 +87,8 @@ type stretched struct {
 // stops where it has pinned more than room.
 func (l *lane) stretch(q *queue, fs []Fragment, rs []Result, room int64) (s stretched) {
 	c := l.c
-	if c.cfg.Mode != Borrow || c.cfg.Charge.Fragment != nil || q.end >= 0 || q.peer != nil || q.key.Family() == LoWPAN {
+	distant := q.peer != nil && c.cfg.MaxDist > 0
+	if c.cfg.Mode != Borrow || c.cfg.Charge.Fragment != nil || q.end >= 0 || distant || q.key.Family() == LoWPAN {
 		return stretched{} // a buffer of ours, a hook, an end or a distance to be heeded
 	}
 	var (

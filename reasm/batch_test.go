@@ -109,12 +109,12 @@ func TestTrainsInBatchesAreChargedLikeSingleOnes(t *testing.T) {
 			continue // it notes a hole when it is told of a run, not one that was filled inside
 		}
 		t.Run("design="+d.Name, func(t *testing.T) {
-			for seed := range uint64(40) {
+			for seed := range uint64(80) {
 				var seen [2][]string
 				var stats [2]Stats
 				for way := range 2 {
 					cfg := DefaultConfig()
-					cfg.Mode, cfg.Limits = Borrow, Limits{High: 12 << 10, Low: 9 << 10}
+					cfg.Mode, cfg.Limits = Mode(seed%2), Limits{High: 12 << 10, Low: 9 << 10}
 					cfg.Hash, cfg.Rand = func(k *Key) uint64 { return mix(uint64(k.ID())) }, rand.NewPCG(seed, 3).Uint64
 					cfg.Free = func([]Buffer) {}
 					cache, err := New(d.Name, cfg)
@@ -156,6 +156,29 @@ func TestTrainsInBatchesAreChargedLikeSingleOnes(t *testing.T) {
 				}
 				require.Equal(t, stats[0], stats[1], "seed %d", seed)
 			}
+		})
+	}
+}
+
+// A design that has to be asked for every single fragment says how far a run may go: else a batch is no cheaper.
+func TestBatchTakesATrainInOneRun(t *testing.T) {
+	for _, d := range Designs() {
+		t.Run("design="+d.Name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Mode, cfg.Free = Borrow, func([]Buffer) {}
+			made, err := New(d.Name, cfg)
+			require.NoError(t, err)
+			fs := make([]Fragment, 20)
+			for i := range fs {
+				o := piece(1, 8*i, 8, i < len(fs)-1)
+				require.Equal(t, Held, Parser{}.Parse(o.of(0).packet(4, 0), 0, &fs[i]))
+			}
+			l, rs := made.Lane(0).(*lane), make([]Result, len(fs))
+			q := l.admit(&fs[0], &rs[0])
+			require.Equal(t, len(fs), l.takeRun(q, fs, rs))
+			q.mu.Unlock()
+			rs[len(fs)-1].Datagram.Release()
+			require.NoError(t, made.Close())
 		})
 	}
 }

@@ -14,11 +14,14 @@ type cache struct {
 	cfg     *Config // the host's
 	number  uint16  // in the keys; 0 for the only namespace of New
 	design  design
-	after   evictsAfter // the design, if it is one
 	account account
 	limits  limits
 	lanes   []lane
 	late    counters // of what is retired in Step and Close
+
+	// The design, if it is one; else nil.
+	after    evictsAfter
+	bySource limitsSources
 
 	// Each goes from false to true once: closed at the start of Close, flushed
 	// when the table holds nothing of this namespace any more, and buried when the
@@ -55,6 +58,11 @@ type design interface {
 // evictsAfter is a design that makes room after a fragment was Held, with no lock
 // held. It reports whether it did; if not, before is asked from then on.
 type evictsAfter interface{ after(l *lane) (ok bool) }
+
+// limitsSources is a design that limits each source too, so that its room, which
+// knows no source, asks for every fragment. roomOf is room for further fragments of
+// q, whose lock the caller holds.
+type limitsSources interface{ roomOf(q *queue) int64 }
 
 // ending is why a queue retires.
 type ending uint8
@@ -97,6 +105,7 @@ func (h *Host) newCache(number uint16, a account, l Limits) *cache {
 	}
 	c.design = h.design.cache(c)
 	c.after, _ = c.design.(evictsAfter)
+	c.bySource, _ = c.design.(limitsSources)
 	if number == 0 {
 		h.spaces[0] = c
 	}

@@ -39,6 +39,12 @@ func (d *adaptive) before(l *lane, f *Fragment) bool {
 	return d.c.room() > 0 && d.source(l, f) < d.c.limits.low.Load()
 }
 
+// roomOf says in a number what before says yes or no to: it takes a fragment while
+// something is left, not when nothing is.
+func (d *adaptive) roomOf(q *queue) int64 {
+	return min(d.c.room(), d.c.limits.low.Load()-q.peer.mem.Load()) - 1
+}
+
 // source returns what the fragment's source is charged. The queue that the lane's
 // last fragment went to knows its source: a run of fragments asks no table.
 func (d *adaptive) source(l *lane, f *Fragment) int64 {

@@ -86,6 +86,7 @@ func newWorth(c *cache) design {
 	d := &worth{c: c, s: c.host.worksFor.(*worthState), stock: c.account.(*memacct.Stock), lanes: make([]worthLane, len(c.lanes))}
 	for i := range d.lanes {
 		d.lanes[i].random = mix(d.s.seed + uint64(c.number)<<32 + uint64(i))
+		d.lanes[i].pace.turnover.Store(firstTurnover)
 	}
 	return d
 }
@@ -110,6 +111,7 @@ func (d *worth) admit(l *lane, f *Fragment) bool {
 		l.count.event(evDoomed, 1)
 		return false
 	}
+	d.came(l)
 	need := d.cost(f)
 	if d.fits(l, need) {
 		return true
@@ -170,7 +172,7 @@ func (d *worth) announce(v *worthView, length, first uint32) {
 // other; and even then one of a few, so that a source which only looks like that,
 // because somebody forges its names, can show that it is not.
 func (d *worth) doomed(l *lane, v *worthView, f *Fragment) bool {
-	if !d.s.doom.has(v.hash, l.now) || d.off.off(withoutDoom) {
+	if !d.s.doom.has(v.hash, l.now, d.lanes[l.id].pace.turnover.Load()) || d.off.off(withoutDoom) {
 		return false
 	}
 	holes := &d.s.world.holes
@@ -249,7 +251,7 @@ func (d *worth) unlink(q *queue, why ending) {
 		d.announce(v, q.announced, q.firstLen) // a batch may complete what it began
 		d.s.learn(v.peer, !d.off.off(withoutPeers), &seen{
 			source: v.source, class: d.class(v), fragments: int64(q.fragments),
-			gap: max(v.gap, q.last-v.last), hole: v.hole || q.holes.disordered(),
+			gap: max(v.gap, q.last-v.last), hole: v.hole || q.holes.disordered(), turnover: d.lanes[q.lane].pace.turnover.Load(),
 		}, mix(v.hash^uint64(q.last)))
 	case expired:
 		d.blame(v, 1<<16)
@@ -282,7 +284,7 @@ func (d *worth) after(l *lane) (ok bool) {
 		if d.c.room() >= 0 {
 			return true
 		}
-		s := d.scene()
+		s := d.scene(l)
 		least := d.choose(l, &s, worthSamples)
 		if q := l.last; q != nil { // where the fragment went
 			q.mu.Lock()
@@ -312,7 +314,7 @@ func (d *worth) makeRoom(l *lane, need int64, newcomer *candidate) bool {
 		if d.c.room() >= need {
 			return true
 		}
-		s := d.scene()
+		s := d.scene(l)
 		least := d.choose(l, &s, samples)
 		if least.q == nil || newcomer != nil && d.c.room() >= 0 && least.worth >= s.newcomerWorth(newcomer) {
 			return false
@@ -337,7 +339,7 @@ func (d *worth) evict(l *lane, s *scene, v victim) {
 }
 
 // scene is what the candidates of a choice are judged in, now.
-func (d *worth) scene() scene {
+func (d *worth) scene(l *lane) scene {
 	var queues, active, unknown int64
 	for i := range d.lanes {
 		n := &d.lanes[i]
@@ -345,5 +347,5 @@ func (d *worth) scene() scene {
 		active += n.active.Load()
 		unknown += n.unknown.Load()
 	}
-	return newScene(&d.s.world, d.c.limits.high.Load(), queues, unknown, active, d.off)
+	return newScene(&d.s.world, d.c.limits.high.Load(), queues, unknown, active, d.lanes[l.id].pace.turnover.Load(), d.off)
 }

@@ -266,7 +266,11 @@ func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	if c.cfg.Mode == Borrow {
 		pinned = q.keep(f)
 	} else {
-		pinned = q.copyIn(f, &l.h.buffers, l.guess())
+		guess := 0
+		if q.grows(f) {
+			guess = l.guess() // which reads what others write
+		}
+		pinned = q.copyIn(f, &l.h.buffers, guess)
 	}
 	if fn := c.cfg.Charge.Fragment; fn != nil {
 		return fn(f)

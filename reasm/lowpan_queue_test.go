@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // What a queue of 6LoWPAN holds: which fragments are the same, which conflict,
@@ -262,7 +264,7 @@ func TestLinkMapIsEmptyWhenReused(t *testing.T) {
 
 // Q11: a datagram of 6LoWPAN allocates nothing once the pools are warm.
 func TestLoWPANAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("sync.Pool drops at random under race")
 	}
 	packet := linkUDP(1280, linkA, linkB, func(int) int { return 1 })

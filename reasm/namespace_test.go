@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // Namespaces of one host (mail 001, patch 9), on every design: limits, the cap
@@ -402,7 +404,7 @@ func TestTenThousandNamespaces(t *testing.T) {
 		switch {
 		case testing.Short():
 			n = 300
-		case raceEnabled:
+		case race.Enabled:
 			n = n/len(designs) + 1
 		}
 		stays := h.open(Limits{High: 1 << 19, Low: 1 << 18})
@@ -461,7 +463,7 @@ func TestTenThousandNamespaces(t *testing.T) {
 func TestTenThousandNamespacesAtOnce(t *testing.T) {
 	forEachHost(t, nil, func(t *testing.T, h *hostRig) {
 		n := 10_000
-		if raceEnabled || testing.Short() {
+		if race.Enabled || testing.Short() {
 			n = 1000
 		}
 		cs := make([]*cache, n)

@@ -208,6 +208,11 @@ func (q *queue) copyIn(f *Fragment, pool *bufferPool, guess int) (pinned int64) 
 	return pinned
 }
 
+// grows reports whether copyIn has to make room in buf.
+func (q *queue) grows(f *Fragment) bool {
+	return f.Offset == q.prefix && (q.buf == nil || int(f.end()) > q.buf.room())
+}
+
 // grow makes room for n bytes of payload in buf, and for guess bytes if it has to
 // act at all.
 func (q *queue) grow(n, guess int, pool *bufferPool) (pinned int64) {

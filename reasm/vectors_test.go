@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"corelane/internal/judge"
+	"corelane/internal/race"
 	"corelane/internal/vectors"
 	"corelane/reasm"
 )
@@ -67,14 +68,14 @@ func judgeFile(t *testing.T, file string) {
 		}
 	}
 	name := strings.TrimPrefix(t.Name(), "TestVectors/file=")
-	if underRace && len(cases) > 500 {
+	if race.Enabled && len(cases) > 500 {
 		cases = cases[:500] // without the detector they are all judged, every way
 	}
 	for i, d := range reasm.Designs() {
 		judged, elsewhere := 0, 0
 		for m, mode := range []reasm.Mode{reasm.Copy, reasm.Borrow} {
 			for _, batch := range []int{0, 1, 64} {
-				if underRace && (m != i%2 || batch != 64) {
+				if race.Enabled && (m != i%2 || batch != 64) {
 					continue
 				}
 				judged, elsewhere = judgeCases(t, cases, judge.Way{Design: d.Name, Mode: mode, Batch: batch})

@@ -17,9 +17,8 @@ const (
 	unknownPart  = 4              // the unknown together may have a quarter
 	secondChance = 8              // one of so many is let in all the same
 	floorPart    = 32             // a 32nd is theirs whatever it is worth
-	floorTime    = int64(1e9)     // for as long as this, each
-	firstSeat    = int64(1e6)     // ns; seats last this, or twice, four times ... 512 times it
-	seatOctaves  = 9              // each holds half as many as the one before, for twice as long
+	floorTurns   = 10             // for 2^10 turnovers, each
+	seatOctaves  = 9              // seats last half a turnover, or twice, four times ... 512 times that
 	exactBelow   = 3              // fragments; from there on worth is rounded up to a power of two
 	liedBy       = 44             // fragments more than it has, for a first fragment that lied
 	tooMuch      = int64(1) << 62 // a worth above all
@@ -49,15 +48,16 @@ type scene struct {
 	gap, size int64
 	off       parts
 
+	turnover            int64 // ns
 	share, unknownShare int64 // log2 of bytes
 }
 
-func newScene(w *worthWorld, high, queues, unknown, active int64, off parts) scene {
+func newScene(w *worthWorld, high, queues, unknown, active, turnover int64, off parts) scene {
 	high = max(high, 1)
 	share := high / (max(active, 0) + 1)
 	return scene{
-		off: off, queues: queues, unknown: unknown, floor: high / floorPart,
-		success: w.success.Load(), gap: w.gap.Load(), size: w.typicalSize(), holes: w.holes.Load(),
+		off: off, queues: queues, turnover: turnover, unknown: unknown, floor: high / floorPart,
+		success: w.success.Load(), gap: w.usualGap(turnover), size: w.typicalSize(), holes: w.holes.Load(),
 		share: log2(uint64(max(share, 1))), unknownShare: log2(uint64(max(share, high/unknownPart, 1))),
 	}
 }
@@ -126,7 +126,7 @@ func (s *scene) exactWorth(c *candidate) int64 {
 		uses := others - c.counted + mulDiv(size, c.memory, held)
 		w += min(share-log2(uint64(max(uses, 1))), most)
 	}
-	if c.peer == nil && s.unknown <= s.floor && c.age < floorTime && !s.off.off(withoutFloor) {
+	if c.peer == nil && s.unknown <= s.floor && c.age>>floorTurns < s.turnover && !s.off.off(withoutFloor) {
 		return max(w, 0)
 	}
 	switch {
@@ -135,7 +135,7 @@ func (s *scene) exactWorth(c *candidate) int64 {
 		if c.peer != nil && c.fragments == 1 && !s.off.off(withoutTie) { // of new ones the older loses
 			w += log2(uint64(2*patience-c.idle)) - log2(uint64(2*patience))
 		}
-	case c.seat && !s.off.off(withoutSeats) && c.fragments == 1 && c.idle < seatTime(c.hash):
+	case c.seat && !s.off.off(withoutSeats) && c.fragments == 1 && c.idle>>seatOctave(c.hash) < s.turnover/16:
 		w += log100th // junk, but the best of it
 	default: // junk, the most idle first
 		w += log1000th + 2*(log2(uint64(patience))-log2(uint64(c.idle)))
@@ -173,8 +173,7 @@ func mulDiv(a, b, c int64) int64 {
 	return int64(min(lo/uint64(c), uint64(tooMuch)))
 }
 
-// seatTime is how long a lottery seat lasts: every octave of time holds the same
-// memory, so a slow sender has the same chance as a fast one.
-func seatTime(hash uint64) int64 {
-	return firstSeat << min(bits.TrailingZeros64(^hash), seatOctaves)
-}
+// seatOctave says for how long a lottery seat lasts: half a turnover times two to
+// the power of it. Every octave of time holds the same memory, so a slow sender has
+// the same chance as a fast one.
+func seatOctave(hash uint64) int { return min(bits.TrailingZeros64(^hash), seatOctaves) }

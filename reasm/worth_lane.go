@@ -38,6 +38,8 @@ type worthLane struct {
 	active  atomic.Int64 // known sources that have queues
 	unknown atomic.Int64 // bytes of queues whose source is not known
 
+	pace worthPace
+
 	_ cacheline.Pad
 
 	// Of the goroutine that uses the lane.

@@ -56,7 +56,7 @@ func plainWorth(s *scene, high, active float64, c *candidate) float64 {
 		w *= max(reordering, 0.01)
 	}
 	w *= min(fair/max(others-float64(c.counted)+n*float64(c.memory)/k, 1), most)
-	if c.peer == nil && s.unknown <= s.floor && c.age < 1e9 {
+	if c.peer == nil && s.unknown <= s.floor && c.age < s.turnover<<10 {
 		return max(w, 1)
 	}
 	patience, idle := 4*max(gap, float64(c.gap), 1), float64(c.idle)
@@ -65,7 +65,7 @@ func plainWorth(s *scene, high, active float64, c *candidate) float64 {
 		if c.peer != nil && c.fragments == 1 {
 			w *= 1 - idle/(2*patience)
 		}
-	case c.seat && c.fragments == 1 && c.idle < seatTime(c.hash):
+	case c.seat && c.fragments == 1 && c.idle>>seatOctave(c.hash) < s.turnover/2:
 		w *= 0.01
 	default:
 		w *= 0.001 * (patience / idle) * (patience / idle)
@@ -83,7 +83,7 @@ func TestWorthInIntegersIsThePlainOne(t *testing.T) {
 		w.gap.Store(number("world gap", 0, 1e11))
 		w.size.Store(number("world size", 1<<8, 8192<<8))
 		high, active := number("high", 64<<10, 1<<40), number("active", 0, 1000)
-		s := newScene(&w, high, 1, number("unknown", 0, high), active, 0)
+		s := newScene(&w, high, 1, number("unknown", 0, high), active, number("turnover", 1, 1e11), 0)
 		c := candidate{
 			hash: rapid.Uint64().Draw(t, "hash"), fragments: number("fragments", 1, 8192), hint: number("hint", 0, 8192),
 			memory: number("memory", 64, 1<<23), age: number("age", 0, 2e9), idle: number("idle", 0, 1e11), gap: number("gap", 0, 1e11),

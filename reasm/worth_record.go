@@ -21,16 +21,23 @@ const (
 // good an estimate.
 type worthWorld struct {
 	success atomic.Uint64 // packed: of unknown sources, by size class
-	gap     atomic.Int64  // longest gap in a completed datagram
+	gap     atomic.Int64  // longest gap in a completed datagram; 0 until there was one
 	holes   atomic.Uint64 // packed: share of completed datagrams that had a hole once
 	size    atomic.Int64  // in 1/256 fragments
 }
 
 func (w *worthWorld) init() {
 	w.success.Store(everyClass(3 * whole / 10))
-	w.gap.Store(1e6)
 	w.size.Store(8 << 8)
 	w.holes.Store(everyClass(whole / 10))
+}
+
+// usualGap is the gap; until there was one, what is as good as a guess.
+func (w *worthWorld) usualGap(turnover int64) int64 {
+	if gap := w.gap.Load(); gap > 0 {
+		return gap
+	}
+	return turnover * 5 / 8
 }
 
 // typicalSize is the size in units.
@@ -106,10 +113,13 @@ func (s *worthState) learn(e *worthPeer, mayInsert bool, seen *seen, random uint
 		e.learn(seen)
 	}
 	tells := uint(tellsWorld)
-	if seen.gap > w.gap.Load() {
+	gap := w.usualGap(seen.turnover)
+	if seen.gap > gap {
 		tells = tellsPeer
 	}
-	follow(&w.gap, seen.gap, tells)
+	if now := max(approach(gap, seen.gap, tells), 1); now != w.gap.Load() {
+		w.gap.Store(now)
+	}
 	follow(&w.size, seen.fragments<<8, tellsWorld)
 	note(&w.holes, seen.class, tellsWorld, seen.hole)
 }
@@ -121,6 +131,7 @@ type seen struct {
 	fragments int64
 	gap       int64 // the longest
 	hole      bool  // once
+	turnover  int64 // ns
 }
 
 func (e *worthPeer) learn(seen *seen) {

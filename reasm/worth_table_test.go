@@ -6,15 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDoomIsForgottenAfterTwoTurns(t *testing.T) {
+func TestDoomIsForgottenAfterSomeTurnovers(t *testing.T) {
 	for _, now := range []int64{-1 << 40, 0, 1 << 40} {
-		var d doomTable
-		require.False(t, d.has(7<<40, now))
-		d.add(7<<40, now)
-		require.True(t, d.has(7<<40, now))
-		require.True(t, d.has(7<<40, now+1<<doomTurn-1))
-		require.False(t, d.has(7<<40, now+2<<doomTurn))
-		require.False(t, d.has(9<<40, now), "another fingerprint in the same place")
+		for turnover, last := range map[int64]int64{1: leastDoom << doomTick, 2e6: 2e6 * doomTurns, 1e12: mostDoom << doomTick} {
+			var d doomTable
+			require.False(t, d.has(7<<50, now, turnover))
+			d.add(7<<50, now)
+			require.True(t, d.has(7<<50, now, turnover))
+			require.True(t, d.has(7<<50, now+last-1<<doomTick, turnover))
+			require.False(t, d.has(7<<50, now+last+2<<doomTick, turnover))
+			require.False(t, d.has(9<<50, now, turnover), "another fingerprint in the same place")
+		}
 	}
 }
 

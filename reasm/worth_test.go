@@ -153,7 +153,7 @@ func TestWorthBooksAreEvenAfterConcurrentUse(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, c.Close())
 	d := c.design.(*worth)
-	s := d.scene()
+	s := d.scene(&d.c.lanes[0])
 	require.Zero(t, s.queues)
 	require.Zero(t, s.unknown)
 	var active int64
@@ -172,7 +172,7 @@ func TestWorthBooksAreEvenAfterConcurrentUse(t *testing.T) {
 
 // The laboratory leaves out rules by name; the names are in no list.
 func TestWorthWithoutRules(t *testing.T) {
-	for _, name := range append([]string{"hole,doom,floor"}, partNames...) {
+	for _, name := range append([]string{"hole+doom+floor"}, partNames...) {
 		c, err := New(withoutPrefix+name, DefaultConfig())
 		require.NoError(t, err, name)
 		require.NotZero(t, c.(*cache).design.(*worth).off)

@@ -3,7 +3,7 @@ package reasm
 import "strings"
 
 // parts are rules of worth that the laboratory leaves out, to see what each is
-// for: the design "worth without hole,doom" has two less. These names are in no
+// for: the design "worth without hole+doom" has two less. These names are in no
 // list.
 type parts uint16
 
@@ -36,7 +36,7 @@ func worthWithout(name string) *Design {
 		return nil
 	}
 	var off parts
-	for part := range strings.SplitSeq(list, ",") {
+	for part := range strings.SplitSeq(list, "+") {
 		bit := parts(0)
 		for i, n := range partNames {
 			if n == part {

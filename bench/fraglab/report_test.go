@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"corelane/bench/scenario"
+	"corelane/internal/race"
 )
 
 // reportOf runs some scenarios with all designs and returns the report.
@@ -55,7 +56,7 @@ var someRows = sync.OnceValues(func() (*scenario.Plan, []*scenario.Row) {
 // TestReportStandsAlone: it names nothing that a browser would have to fetch, and
 // each chart in it is well-formed.
 func TestReportStandsAlone(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	var page, again strings.Builder
 	require.NoError(t, newReport(someRows()).render(&page))
 	require.NoError(t, newReport(someRows()).render(&again))
@@ -86,7 +87,7 @@ func TestReportStandsAlone(t *testing.T) {
 
 // TestReportShowsEveryRun has a cell for each, with the colour of its share.
 func TestReportShowsEveryRun(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	plan, rows := someRows()
 	rep := newReport(plan, rows)
 	cells := 0
@@ -128,7 +129,7 @@ func TestThroughputMeasuresAndIsShown(t *testing.T) {
 	cmd := newThroughputCommand()
 	cmd.SetOut(&out)
 	cmd.SetErr(io.Discard)
-	cmd.SetArgs([]string{"--json", "--design", "global-lru,hard-limit", "--for", "2ms", "--rounds", "3"})
+	cmd.SetArgs([]string{"--json", "--design", "global-lru,hard-limit", "--for", "50ms", "--rounds", "3"})
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
 	path := filepath.Join(t.TempDir(), "throughput.json")
 	require.NoError(t, os.WriteFile(path, []byte(out.String()), 0o600))

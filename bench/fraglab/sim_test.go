@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"corelane/bench/scenario"
+	"corelane/internal/race"
 )
 
 // simulate runs `fraglab sim` with some arguments.
@@ -29,7 +30,7 @@ func simulate(t *testing.T, args ...string) (stdout, stderr string, err error) {
 // TestSimJSON is the acceptance of the first scenarios, on the output itself:
 // what others will read.
 func TestSimJSON(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	stdout, stderr, err := simulate(t, "--scenario", "overload", "--json", "--design", "hard-limit,global-lru")
 	require.NoError(t, err)
 	require.Contains(t, stderr, "48 of 48 runs")
@@ -74,17 +75,9 @@ func TestSimJSON(t *testing.T) {
 	require.Equal(t, 6+16+1, seen)
 }
 
-// unraced skips a test under the race detector, which makes it some ten times as
-// long: it is about what one run after another says, not about what is concurrent.
-func unraced(t *testing.T) {
-	if raceEnabled {
-		t.Skip("runs without the race detector")
-	}
-}
-
 func TestSimSameSeedSameBytes(t *testing.T) {
 	scenarios := "collision,lossy-nic"
-	if raceEnabled {
+	if race.Enabled {
 		scenarios = "collision"
 	}
 	at := func(procs int, format, seed string) string {
@@ -101,7 +94,7 @@ func TestSimSameSeedSameBytes(t *testing.T) {
 }
 
 func TestSimTable(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	stdout, _, err := simulate(t, "--scenario", "recovery", "--design", "global-lru,hard-limit")
 	require.NoError(t, err)
 	require.Contains(t, stdout, "recovery (mail 000)")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"corelane/internal/judge"
+	"corelane/internal/race"
 	"corelane/internal/vectors"
 	"corelane/reasm"
 )
@@ -30,7 +31,7 @@ func TestLiveJudge(t *testing.T) {
 	case os.Getenv("CORELANE_LIVE_SEQUENCES") != "":
 	case testing.Short():
 		n = 1000
-	case raceEnabled:
+	case race.Enabled:
 		n = 1000 // the kernel gets no truer by it, and the designs slow
 	}
 	seed := setting(t, "CORELANE_LIVE_SEED", rand.Uint64()>>16)

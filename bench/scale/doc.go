@@ -54,8 +54,11 @@
 //
 // # Making the committed files anew
 //
-//	go run ./bench/fraglab scale calibrate --constants bench/scale/constants.json -o constants.json
-//	go run ./bench/fraglab scale run --json > bench/scale/prediction.json
+//	go run ./bench/fraglab scale calibrate -o new.json && mv new.json bench/scale/constants.json
+//	go run ./bench/fraglab scale run --json > new.json && mv new.json bench/scale/prediction.json
+//
+// The program embeds both files, so a redirection straight into one would have it
+// built with an empty one.
 //
 // TestCommittedPredictionIsOfThisLibrary fails when that has become necessary.
 package scale

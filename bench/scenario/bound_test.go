@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // best is the most datagrams that a cache with so much memory can deliver if it
@@ -150,7 +152,7 @@ func TestBoundOfDisjointRounds(t *testing.T) {
 }
 
 func TestBoundGrowsWithMemory(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	for name, v := range map[string]Variant{"overload": overloadVariant(Quick, 200, 8, 0), "some": someVariants.Variants(Quick)[0]} {
 		t.Run("load="+name, func(t *testing.T) {
 			b := newBounds(v.build(1), &v)

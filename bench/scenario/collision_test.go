@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"corelane/internal/race"
 	"corelane/reasm"
 )
 
 // TestCollisionIsFeltAndRehashed compares real times, of one thread, that differ
 // by more than ten times on a machine at rest.
 func TestCollisionIsFeltAndRehashed(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("needs the CPU time of a thread")
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // The results that the mails report, or that follow from what they say, one test
@@ -31,7 +33,7 @@ func share(r *Row, group int) float64 {
 }
 
 func TestStreamsWorkerOrNotDeliversAndMaxDistDoesNot(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	rows := runScenario(t, &streams, []string{"global-lru", "work-queue"})
 	for _, senders := range []string{"senders=bound", "senders=unbound"} {
 		require.GreaterOrEqual(t, *row(t, rows, "global-lru", senders).GoodputOfBound, 0.99)
@@ -49,7 +51,7 @@ func TestStreamsWorkerOrNotDeliversAndMaxDistDoesNot(t *testing.T) {
 }
 
 func TestTwentyGigFloodAgesAway(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	rows := runScenario(t, &twentyGig, []string{"global-lru", "percpu-lru", "hard-limit"})
 	for _, load := range []string{"load=20G64K", "load=20G3F"} {
 		require.InDelta(t, 19_700, row(t, rows, "global-lru", load, "dos=none").GoodputMbps, 300, "20 Gbit/s less headers")
@@ -70,7 +72,7 @@ func TestTwentyGigFloodAgesAway(t *testing.T) {
 // so as long as the fragments of a datagram arrive in a row, as they leave a
 // netperf; table order kills what is interleaved.
 func TestWalkerRecoversAtInterleave44(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	rows := runScenario(t, &overload, []string{"walker", "hard-limit"}, "interleave=44")
 	for _, loss := range []string{"loss=0", "loss=0.01"} {
 		ten, all := row(t, rows, "walker", "streams=10", loss), row(t, rows, "walker", "streams=200", loss)
@@ -94,7 +96,7 @@ func TestWalkerRecoversAtInterleave44(t *testing.T) {
 // what is left after an eviction, the low mark, holds what the flood brings in
 // 23.4 ms, and else does not. At 100 kpps and 2560 bytes that is 6 MB.
 func TestSlowLinkNeedsMemoryForItsGap(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	need := 100_000 * 2560 * float64(slowGap) / 1e9 / float64(mib)
 	require.InDelta(t, 5.72, need, 0.01)
 	for factor, lives := range map[float64]bool{0.75: false, 1.25: true} {
@@ -120,7 +122,7 @@ func TestSlowLinkNeedsMemoryForItsGap(t *testing.T) {
 // ratios between them three agree; the hog gains less here, and the scenario says
 // why.
 func TestTwoPeersAdaptiveHelpsBoth(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	rows := runScenario(t, &twoPeers, []string{"hard-limit", "adaptive"})
 	before, after := row(t, rows, "hard-limit", "memory=100MB"), row(t, rows, "adaptive", "memory=100MB")
 	const hog, average = 0, 1
@@ -164,7 +166,7 @@ func TestCrossCPUOnlyCostsTouches(t *testing.T) {
 }
 
 func TestOversubscribedLRUDeliversNothing(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	for _, r := range runScenario(t, &oversubscribed, []string{"global-lru"}) {
 		require.LessOrEqual(t, *r.GoodputOfBound, 0.05, r.Variant)
 		require.Less(t, r.BoundNominal, r.Completable, r.Variant)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // runScenario runs a scenario at the brief scale with some designs and returns
@@ -50,15 +52,6 @@ func matches(variant string, only []string) bool {
 	return true
 }
 
-// unraced skips a test under the race detector, which makes it some ten times as
-// long and could find nothing in it: one goroutine plays all lanes of a run. What
-// is concurrent, a Plan's runs, is what TestSameSeedSameRows and others are about.
-func unraced(t *testing.T) {
-	if raceEnabled {
-		t.Skip("runs without the race detector")
-	}
-}
-
 func allDesigns(t *testing.T) []string {
 	t.Helper()
 	all, err := FindDesigns(nil)
@@ -69,12 +62,12 @@ func allDesigns(t *testing.T) []string {
 // TestBoundHoldsForEveryDesign runs the load that is hardest to bound with all
 // designs there are: runScenario compares with the bound.
 func TestBoundHoldsForEveryDesign(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	runScenario(t, &overload, allDesigns(t), "streams=200", "loss=0.01")
 }
 
 func TestOverloadHardLimitCollapsesWithLoss(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	for _, r := range runScenario(t, &overload, []string{"hard-limit"}, "loss=0.01") {
 		require.LessOrEqual(t, *r.GoodputOfBound, 0.05, r.Variant)
 		require.Greater(t, r.Refused, r.Fragments*9/10, r.Variant)
@@ -86,7 +79,7 @@ func TestOverloadHardLimitCollapsesWithLoss(t *testing.T) {
 }
 
 func TestOverloadGlobalLRUDeliversWhatFits(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	for _, only := range []string{"streams=10", "interleave=44"} {
 		for _, r := range runScenario(t, &overload, []string{"global-lru"}, only) {
 			require.Equal(t, r.Completable, r.BoundNominal, "memory suffices: %s", r.Variant)
@@ -107,7 +100,7 @@ func TestOverloadGlobalLRUThrashes(t *testing.T) {
 // TestOverloadBoundsAreThoseOfTheStudy compares the bounds with those of an
 // independent program, in percent of what is completable.
 func TestOverloadBoundsAreThoseOfTheStudy(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	for variant, want := range map[string]float64{
 		"interleave=8,loss=0": 63, "interleave=8,loss=0.005": 72, "interleave=8,loss=0.01": 82, "interleave=8,loss=0.05": 100,
 		"interleave=1,loss=0": 49, "interleave=1,loss=0.005": 59, "interleave=1,loss=0.01": 71, "interleave=1,loss=0.05": 100,

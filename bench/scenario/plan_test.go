@@ -145,6 +145,9 @@ func TestFindKeepsOrderAndNamesWhatIsUnknown(t *testing.T) {
 	_, err = Find([]string{"overload", "recover"})
 	require.ErrorContains(t, err, `"recover"`)
 	require.ErrorContains(t, err, "overload, recovery")
+	names, err := FindDesigns([]string{"worth without hole+doom", "walker"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"walker", "worth without hole+doom"}, names)
 	_, err = FindDesigns([]string{"nobody"})
 	require.ErrorContains(t, err, `"nobody"`)
 }

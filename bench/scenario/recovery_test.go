@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 func TestRecoveryGlobalLRUIsBackAtOnce(t *testing.T) {
@@ -14,7 +16,7 @@ func TestRecoveryGlobalLRUIsBackAtOnce(t *testing.T) {
 }
 
 func TestRecoveryHardLimitNeverWithinTheRun(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	for _, r := range runScenario(t, &recovery, []string{"hard-limit"}) {
 		require.Nil(t, r.RecoveryMs, r.Variant)
 		require.Zero(t, r.Expired, r.Variant)
@@ -25,7 +27,7 @@ func TestRecoveryHardLimitNeverWithinTheRun(t *testing.T) {
 // overload leave after 30 s. With loss that is no recovery, for new dead queues
 // take their place.
 func TestRecoveryHardLimitWaitsForItsTimeout(t *testing.T) {
-	unraced(t)
+	race.Skip(t)
 	s := Scenario{Name: "recovery", Variants: func(Scale) []Variant {
 		return []Variant{longRecovery(0), longRecovery(0.01)}
 	}}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"corelane/reasm"
@@ -147,10 +148,22 @@ func Find(names []string) ([]*Scenario, error) {
 }
 
 // FindDesigns returns the designs with the given names, all if there are none.
+// Names that are in no list, as "worth without doom", are taken if reasm knows them.
 func FindDesigns(names []string) ([]string, error) {
 	var all []string
 	for _, d := range reasm.Designs() {
 		all = append(all, d.Name)
+	}
+	for _, name := range names {
+		if slices.Contains(all, name) {
+			continue
+		}
+		if c, err := reasm.New(name, reasm.DefaultConfig()); err == nil {
+			all = append(all, name)
+			if err := c.Close(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return pick("design", names, all, func(s string) string { return s })
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // models is what the models reach: by load, by design. refined are those of a
@@ -90,6 +92,7 @@ func matrix(t *testing.T) map[string]map[string]float64 {
 //     came. The model takes one after the other. Its worker wakes 30 µs after it
 //     was asked; the harness steps every 30 µs, so on average it wakes after 15.
 func TestDesignsAgreeWithTheirModels(t *testing.T) {
+	race.Skip(t)
 	plain, refined := models(t)
 	real, all, byRefined := matrix(t), 0, 0
 	for load, got := range real {
@@ -142,6 +145,7 @@ func tooSmallToWalk(load string) bool {
 
 // TestMatrixIsWhatStudyPrints runs what takes a second.
 func TestMatrixIsWhatStudyPrints(t *testing.T) {
+	race.Skip(t)
 	committed := matrix(t)
 	plan := Plan{
 		Loads:   []*Load{find(t, "S10 200x3F memory=256KiB burst=1 loss=1%")},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"corelane/bench/scenario"
+	"corelane/internal/race"
 )
 
 // until returns the trace as if everything stopped at a time.
@@ -50,6 +51,7 @@ func TestLoadsHaveNamesOfTheirOwnAndCanBeFound(t *testing.T) {
 }
 
 func TestTraceSameSeedSamePackets(t *testing.T) {
+	race.Skip(t)
 	for _, name := range []string{
 		"S3 20G64K flood=43-of-44 from=anywhere", "S8 streams=200 heavy-tail burst=1 loss=1%", "S7 10x64K reorder=1ms",
 		"HR kernel-mixed copies=60 loss=1%", "HL 200x64K burst=8 loss=long-bursts",
@@ -189,6 +191,7 @@ func TestReplayKeepsTheRate(t *testing.T) {
 // TestCeilingIsAboveEveryDesign on small loads, and is what is completable where
 // memory is no obstacle.
 func TestCeilingIsAboveEveryDesign(t *testing.T) {
+	race.Skip(t)
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		l := &Load{link: ipv4, budget: int64(20_000 + r.IntN(200_000)), make: func(m *Traffic) {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package reasm_test
-
-const underRace = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package reasm
-
-const raceEnabled = false

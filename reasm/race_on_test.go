@@ -1,6 +1,0 @@
-//go:build race
-
-package reasm
-
-// raceEnabled: the race detector makes sync.Pool forget at random.
-const raceEnabled = true
