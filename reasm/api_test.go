@@ -247,3 +247,30 @@ func TestSameCallsGiveTheSameResults(t *testing.T) {
 		})
 	}
 }
+
+// A Fragment is reused for every packet: what an earlier one left in it must not
+// reach into a later, shorter one.
+func TestPayloadOfAReusedFragmentOfAnyLength(t *testing.T) {
+	var p Parser
+	for name, parse := range map[string]func([]byte, *Fragment) Verdict{
+		"family=4":      func(b []byte, f *Fragment) Verdict { return p.IPv4(b, 0, f) },
+		"family=6":      func(b []byte, f *Fragment) Verdict { return p.IPv6(b, 0, f) },
+		"family=lowpan": func(b []byte, f *Fragment) Verdict { return p.LoWPAN(b, linkA, linkB, 0, f) },
+	} {
+		packet := map[string][]byte{
+			"family=4":      piece(1, 8, 8, true).of(0).packet(4, 0),
+			"family=6":      piece(1, 8, 8, true).of(0).packet(6, 0),
+			"family=lowpan": linkPacket(link(1, 48, 48, 96).of(0)),
+		}[name]
+		t.Run(name, func(t *testing.T) {
+			for n := range packet {
+				var f Fragment
+				require.Equal(t, Held, parse(packet, &f))
+				require.Len(t, f.Payload(), len(packet)-int(f.HeaderLen))
+				if parse(packet[:n], &f) != Held {
+					require.LessOrEqual(t, len(f.Payload()), n)
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package reasm
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -351,6 +352,36 @@ func TestNumberOfFragmentsIsNotLimited(t *testing.T) {
 					require.Equal(t, n, res.Datagram.Fragments())
 					r.payload(res.Datagram, [3]int{0, 0, n * 8})
 				}
+			})
+		})
+	}
+}
+
+// Whatever a configuration may say is kept, also where it is absurd: a datagram
+// that fits completes, and one whose time is over does not.
+func TestExtremeConfigurations(t *testing.T) {
+	for name, adapt := range map[string]func(*Config){
+		"limits=largest":   func(c *Config) { c.Limits = Limits{High: math.MaxInt64, Low: math.MaxInt64} },
+		"limits=high":      func(c *Config) { c.Limits.High = math.MaxInt64 },
+		"timeouts=longest": func(c *Config) { c.Timeout4, c.Timeout6, c.MaxAge = math.MaxInt64, math.MaxInt64, math.MaxInt64 },
+		"dist=beyond-32":   func(c *Config) { c.MaxDist = math.MaxInt },
+		"dist=2^32":        func(c *Config) { c.MaxDist = int(min(uint64(1)<<32, math.MaxInt)) },
+		"lanes=most":       func(c *Config) { c.Lanes = maxLanes },
+		"headroom=most":    func(c *Config) { c.Headroom = 1 << 12 },
+		"quirks=all":       func(c *Config) { c.Quirks, c.MaxDist = linuxQuirks, 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachWay(t, adapt, func(t *testing.T, r *rig) {
+				for id := range uint32(3) {
+					r.now += int64(time.Millisecond)
+					r.verdicts([]Verdict{Held, Complete}, piece(id, 0, 8, true), piece(id, 8, 8, false))
+					r.held(0)
+				}
+				r.verdicts([]Verdict{Held, Held}, piece(3, 0, 8, true), piece(3, 8, 8, true))
+				require.NoError(t, r.cache.SetLimits(Limits{High: math.MaxInt64, Low: math.MaxInt64}))
+				r.now = math.MaxInt64
+				r.step(0)
+				r.held(0)
 			})
 		})
 	}

@@ -1,5 +1,7 @@
 package reasm
 
+import "math/bits"
+
 // Design adaptive: the fuller memory is, the shorter the timeout.
 //
 //	From:    mail 003, "adaptive fragmentation timeout" (2022, not merged).
@@ -67,14 +69,16 @@ func (d *adaptive) create(_ *lane, q *queue, _ *Fragment) bool {
 		high = h.limits.high.Load()
 		byAll = min(byAll, share(q.timeout, high-h.account.Used(), high))
 	}
-	q.timeout = max(byPeer, byAll, 0)
+	q.timeout = max(byPeer, byAll)
 	return true
 }
 
-// share is t x part / whole; 0 if whole is.
+// share is t x part / whole: t at most, and 0 if nothing is left.
 func share(t, part, whole int64) int64 {
-	if whole <= 0 {
+	if part <= 0 {
 		return 0
 	}
-	return int64(float64(t) * (float64(part) / float64(whole)))
+	hi, lo := bits.Mul64(uint64(t), uint64(min(part, whole)))
+	q, _ := bits.Div64(hi, lo, uint64(whole))
+	return int64(q)
 }

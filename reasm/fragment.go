@@ -26,7 +26,7 @@ type Fragment struct {
 	problem      Problem
 }
 
-// Payload returns the bytes behind the headers.
+// Payload returns the bytes behind the headers; all bytes, if those made no sense.
 func (f *Fragment) Payload() []byte { return f.Packet[f.HeaderLen:] }
 
 // udpLength returns the length that the UDP header of a first fragment announces,
@@ -78,15 +78,13 @@ func (p Parser) IPv4(packet []byte, domain uint64, f *Fragment) Verdict {
 }
 
 func (p Parser) ipv4(b []byte, domain uint64, f *Fragment) Verdict {
-	f.problem = Problem{}
+	f.Packet, f.HeaderLen, f.problem = b, 0, Problem{}
 	if len(b) < ipv4MinHeader {
-		f.Packet = b
 		if len(b) == 0 || b[0]>>4 != 4 {
 			return BadHeader
 		}
 		return Truncated
 	}
-	f.Packet = b
 	total := int(binary.BigEndian.Uint16(b[2:]))
 	hdr := int(b[0]&15) * 4
 	if b[0]>>4 != 4 || hdr < ipv4MinHeader || total < hdr {

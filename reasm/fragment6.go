@@ -40,7 +40,7 @@ func (p Parser) IPv6(packet []byte, domain uint64, f *Fragment) Verdict {
 }
 
 func (f *Fragment) ipv6(b []byte, domain uint64) Verdict {
-	f.Packet, f.problem = b, Problem{}
+	f.Packet, f.HeaderLen, f.problem = b, 0, Problem{}
 	if len(b) < ipv6Header {
 		if len(b) == 0 || b[0]>>4 != 6 {
 			return BadHeader

@@ -89,7 +89,7 @@ func (p Parser) LoWPAN(frame []byte, src, dst LinkAddr, domain uint64, f *Fragme
 }
 
 func (f *Fragment) lowpan(b []byte, src, dst LinkAddr, domain uint64) Verdict {
-	f.Packet, f.problem = b, Problem{}
+	f.Packet, f.HeaderLen, f.problem = b, 0, Problem{}
 	at, src, dst := skipMesh(b, src, dst)
 	if at >= len(b) {
 		return Truncated

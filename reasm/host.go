@@ -311,7 +311,7 @@ func newBatchedAccount(_ *Host, parent account, _ Limits) account {
 // free.
 func newStockAccount(h *Host, parent account, l Limits) account {
 	up, _ := parent.(*memacct.Stock)
-	a, err := memacct.NewStock(up, memacct.Config{Limits: memacct.Limits{Cap: l.High, High: l.High, Low: l.Low}, Lanes: h.cfg.Lanes})
+	a, err := memacct.NewStock(up, memacct.Config{Limits: capped(l), Lanes: h.cfg.Lanes})
 	if err != nil {
 		panic("reasm: " + err.Error())
 	}
@@ -321,9 +321,15 @@ func newStockAccount(h *Host, parent account, l Limits) account {
 // capAccount tells an account of new limits, if it has any.
 func capAccount(a account, l Limits) error {
 	if s, ok := a.(*memacct.Stock); ok {
-		return s.SetLimits(memacct.Limits{Cap: l.High, High: l.High, Low: l.Low})
+		return s.SetLimits(capped(l))
 	}
 	return nil
+}
+
+// capped lets an account hold High, and what an account can hold if that is more.
+func capped(l Limits) memacct.Limits {
+	high := min(l.High, memacct.Unlimited)
+	return memacct.Limits{Cap: high, High: high, Low: min(l.Low, high)}
 }
 
 // noCap leaves the limits to the designs.

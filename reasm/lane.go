@@ -244,7 +244,7 @@ func (l *lane) unmake(q *queue) *queue {
 // which are not charged yet. The caller holds q's lock.
 func (l *lane) store(q *queue, f *Fragment, r *Result) (pinned int64) {
 	c := l.c
-	if c.cfg.MaxDist > 0 && q.peer != nil && f.Key.Family() == IPv4 && q.step() > uint32(c.cfg.MaxDist) && q.fragments > 0 {
+	if c.cfg.MaxDist > 0 && q.peer != nil && f.Key.Family() == IPv4 && int64(q.step()) > int64(c.cfg.MaxDist) && q.fragments > 0 {
 		l.restart(q, evTooFar)
 		r.Restarted = true
 	}

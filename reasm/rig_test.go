@@ -2,6 +2,7 @@ package reasm
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -105,7 +106,7 @@ func newRig(t *testing.T, w way, adapt func(*Config)) *rig {
 	if adapt != nil {
 		adapt(&cfg)
 	}
-	if w.design == "percpu-lru" { // its limits are per lane, and half of these
+	if w.design == "percpu-lru" && cfg.Limits.High < math.MaxInt64/2 { // its limits are per lane, and half of these
 		cfg.Limits.High, cfg.Limits.Low = 2*cfg.Limits.High, 2*cfg.Limits.Low
 	}
 	cfg.Mode = w.mode

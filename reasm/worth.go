@@ -18,7 +18,8 @@ const (
 	secondChance = 8              // one of so many is let in all the same
 	floorPart    = 32             // a 32nd is theirs whatever it is worth
 	floorTurns   = 10             // for 2^10 turnovers, each
-	seatOctaves  = 9              // seats last half a turnover, or twice, four times ... 512 times that
+	seatPart     = 16             // seats last a 16th of a turnover,
+	seatOctaves  = 9              // or twice, four times ... 512 times that
 	exactBelow   = 3              // fragments; from there on worth is rounded up to a power of two
 	liedBy       = 44             // fragments more than it has, for a first fragment that lied
 	tooMuch      = int64(1) << 62 // a worth above all
@@ -135,7 +136,7 @@ func (s *scene) exactWorth(c *candidate) int64 {
 		if c.peer != nil && c.fragments == 1 && !s.off.off(withoutTie) { // of new ones the older loses
 			w += log2(uint64(2*patience-c.idle)) - log2(uint64(2*patience))
 		}
-	case c.seat && !s.off.off(withoutSeats) && c.fragments == 1 && c.idle>>seatOctave(c.hash) < s.turnover/16:
+	case c.seat && !s.off.off(withoutSeats) && c.fragments == 1 && c.idle>>seatOctave(c.hash) < s.turnover/seatPart:
 		w += log100th // junk, but the best of it
 	default: // junk, the most idle first
 		w += log1000th + 2*(log2(uint64(patience))-log2(uint64(c.idle)))
@@ -173,7 +174,7 @@ func mulDiv(a, b, c int64) int64 {
 	return int64(min(lo/uint64(c), uint64(tooMuch)))
 }
 
-// seatOctave says for how long a lottery seat lasts: half a turnover times two to
-// the power of it. Every octave of time holds the same memory, so a slow sender has
+// seatOctave says for how long a lottery seat lasts: a 16th of a turnover times two
+// to the power of it. Every octave of time holds the same memory, so a slow sender has
 // the same chance as a fast one.
 func seatOctave(hash uint64) int { return min(bits.TrailingZeros64(^hash), seatOctaves) }

@@ -65,7 +65,7 @@ func plainWorth(s *scene, high, active float64, c *candidate) float64 {
 		if c.peer != nil && c.fragments == 1 {
 			w *= 1 - idle/(2*patience)
 		}
-	case c.seat && c.fragments == 1 && c.idle>>seatOctave(c.hash) < s.turnover/2:
+	case c.seat && c.fragments == 1 && c.idle>>seatOctave(c.hash) < s.turnover/16:
 		w *= 0.01
 	default:
 		w *= 0.001 * (patience / idle) * (patience / idle)

@@ -3,7 +3,7 @@ package reasm
 import "sync/atomic"
 
 // The cache's own clock is its turnover: how long memory lasts at the rate at which
-// newcomers find none, by Little's law (Little 1961) the queues held over the
+// newcomers ask for it, by Little's law (Little 1961) the queues held over the
 // newcomers in a second. Whatever the policy knows of time that it did not learn
 // from a source, it knows as a multiple of that; so none of it assumes a rate.
 const (

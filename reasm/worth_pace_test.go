@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// turnoverOf makes that many newcomers a second find no room for a while, on lanes in
-// turn, beside some queues, and returns what the last lane makes of it.
+// turnoverOf lets that many newcomers a second come for a while, to lanes in turn, beside some queues, and returns what the last lane makes of it.
 func turnoverOf(t *testing.T, lanes int, queues int64, rate float64, start int64) time.Duration {
 	cfg := DefaultConfig()
 	cfg.Lanes = lanes

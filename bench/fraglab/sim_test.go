@@ -114,6 +114,7 @@ func TestSimRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestTourShowsEveryScenarioItRan(t *testing.T) {
+	race.Skip(t)
 	scenarios, err := scenario.Find([]string{"lossy-nic", "collision"})
 	require.NoError(t, err)
 	plan := scenario.Plan{Scenarios: scenarios, Designs: []string{"global-lru", "hard-limit"}, Scale: scenario.Quick, Seed: 1}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"corelane/bench/study"
+	"corelane/internal/race"
 )
 
 // A load that takes a fraction of a second.
@@ -29,6 +30,7 @@ func studyWith(t *testing.T, args ...string) (stdout, stderr string, err error) 
 }
 
 func TestStudyPrintsAMatrix(t *testing.T) {
+	race.Skip(t)
 	out, progress, err := studyWith(t, "--scenario", quickLoad, "--design", "global-lru,worth")
 	require.NoError(t, err)
 	require.Contains(t, progress, "1 of 1")

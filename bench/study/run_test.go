@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"corelane/internal/race"
 )
 
 // little is a load that takes milliseconds, and in which every design gives
@@ -22,6 +24,9 @@ func little() *Load {
 func TestPlanSameCellsOnAnyNumberOfCores(t *testing.T) {
 	plan := Plan{Loads: []*Load{little(), find(t, "S10 10x64K memory=256KiB burst=8 loss=1%")}, Designs: Designs(), Seeds: 2}
 	plan.Loads[1].make = little().make
+	if race.Enabled {
+		plan.Designs, plan.Seeds = []string{"percpu-lru", "worth"}, 1
+	}
 	var before []*Cell
 	for _, cores := range []int{1, 2, 8} {
 		was := runtime.GOMAXPROCS(cores)
