@@ -103,12 +103,16 @@
 // The protocol in three lines: the key is written while the life is even; the
 // life becomes odd after the slot shows the node, and even before the slot is
 // cleared; a reader takes a node only if the life was odd, and the same, before
-// before and after it compared the key. A walker checks the slot once more, and,
-// where the chain was retired meanwhile, that the hash of the key belongs to the
-// step it is in, and then that the life still lasts. protocol_test.go searches
-// every interleaving of two nodes, three keys, a mutator, a mover that grows or
-// reseeds, and a reader or a walker (15 million states), and shows that each of
-// those clauses is needed; finish_test.go does the same for how arrays are left.
+// and after it compared the key. A walker checks the slot once more, and, where
+// the chain was retired meanwhile, that the hash of the key belongs to the step it
+// is in, and then that the life still lasts. protocol_test.go searches every
+// interleaving of two nodes, three keys, a mutator, a mover that grows or reseeds,
+// and a reader or a walker (15 million states), and shows that each of those
+// clauses is needed; finish_test.go does the same for how arrays are left.
+//
+// That search knows no overflow buckets. In one of those a walker checks besides,
+// where the chain is being moved, that the bucket is still in it: it may have
+// become part of the copy (TestWindowWalkerHoldsABucketOfTheCopy).
 //
 // # From
 //

@@ -92,25 +92,29 @@ func (m *Map[K, V]) catch(c *cursor, h *haul) {
 		return
 	}
 	for i, e := range h.entry[:h.n] {
-		if x := int(h.slot[i] >> 3); h.place[x].head != nil && !m.within(c.ep, h, x, e) {
+		if x := int(h.slot[i] >> 3); h.place[x].head != nil && !m.within(c.ep, h, x, h.at(i), e) {
 			h.entry[i] = nil
 		}
 	}
 	for i, at := range h.long {
 		h.long[i] = atomic.LoadPointer((*unsafe.Pointer)(at))
-		if !m.within(c.ep, h, h.places-1, h.long[i]) {
+		if !m.within(c.ep, h, h.places-1, (*unsafe.Pointer)(at), h.long[i]) {
 			h.long[i] = nil
 		}
 	}
 }
 
-// within reports whether entry e belongs to the range of place i of a haul. Entries
-// are never used again, so those in the head of a chain do; this is for the others.
-func (m *Map[K, V]) within(ep *epoch, h *haul, i int, e unsafe.Pointer) bool {
+// within reports whether entry e, read from a slot of place i of a haul, belongs to
+// the range of that. Entries are never used again, so those in the head of a chain
+// do; this is for the others.
+func (m *Map[K, V]) within(ep *epoch, h *haul, i int, at *unsafe.Pointer, e unsafe.Pointer) bool {
 	if e == nil {
 		return false
 	}
-	lo, last, _ := h.span(i)
+	lo, last, head := h.span(i)
+	if h.strayed(head, at) {
+		return false
+	}
 	x := m.hash(&ep.hashKey, e)
 	return lo <= x && x <= last
 }

@@ -166,7 +166,7 @@ func (t *Table[K, N]) aliveAt(ep *epoch, h *haul, i int, e unsafe.Pointer, at *u
 	n := (*Node[K])(e)
 	lo, last, head := h.span(i)
 	if h.place[i].head != nil || head.meta.Load()&gone != 0 {
-		if !t.within(ep, n, gen, lo, last) {
+		if h.strayed(head, at) || !t.within(ep, n, gen, lo, last) {
 			return refs
 		}
 	}

@@ -30,7 +30,11 @@ import (
 // Proof of W2. A key is taken only in the step whose range holds its hash: that
 // is checked wherever an entry might have come from elsewhere. Within a step the
 // same key can be found in two lives only if the first has ended by the time the
-// second is found, and Next does not return what has ended.
+// second is found, and Next does not return what has ended. In one life it stands
+// in one slot of the chain (B2, B3), and besides in a copy, from the time the chain
+// is being moved. Copies are in new arrays, which the step does not read, and in
+// overflow buckets. It may be in one of those, if that was the end of the chain when
+// the step went there, and was unlinked and used again: see strayed.
 //
 // Proof of W6, that every call ends, whatever the others do:
 //
@@ -62,6 +66,7 @@ type haul struct {
 	places  int                       // buckets
 	from    uint64                    // the first hash covered
 	plain   bool                      // every place is sure, and long is empty
+	links   int32                     // the most that a chain here can have had
 	entry   [haulSlots]unsafe.Pointer // nil where a slot had a tag and no entry
 	slot    [haulSlots]uint16         // where each was: its place << 3, and the slot of that
 	place   [haulSlots]place          // those without a tag are left out
@@ -112,6 +117,29 @@ func (h *haul) span(i int) (lo, last uint64, head *bucket) {
 	return lo, p.last, head
 }
 
+// strayed reports whether the bucket of a slot has left the chain of head and may
+// hold copies of that chain's elements: to be asked after the slot was read. If it
+// holds such a copy, it does say so. If it does say so, no element present from
+// before the step stands in it.
+func (h *haul) strayed(head *bucket, at *unsafe.Pointer) bool {
+	// CROSSED copy/mark: a mover locks the chain, uses the bucket for a copy, and
+	// marks the chain; we have read the copy, and load the head. So it is locked or
+	// gone, and either way its links are at rest, and not to that bucket.
+	if head.meta.Load()&(locked|gone) == 0 {
+		return false
+	}
+	for o, hops := head, h.links; ; hops-- {
+		if uintptr(unsafe.Pointer(at))-uintptr(unsafe.Pointer(o)) < unsafe.Sizeof(bucket{}) {
+			return false
+		}
+		// Whoever locked it may be no mover, and change the links behind the last
+		// element that is present: then this may lead anywhere, but not on for ever.
+		if o = o.next.Load(); o == nil || hops == 0 {
+			return true
+		}
+	}
+}
+
 // chain returns the chain that rules pos in this epoch, or ruled it last; nil if
 // it is in a segment never written.
 func (w *cursor) chain() (v *version, b *bucket, m uint64) {
@@ -135,7 +163,7 @@ func (w *cursor) chain() (v *version, b *bucket, m uint64) {
 // want, walkBuffer at most, or limit chains have been visited, or the walk is
 // over. It returns how many chains it visited. It takes no lock.
 func (w *cursor) gather(h *haul, want, limit int) (visited int) {
-	h.n, h.places, h.from, h.plain, h.long = 0, 0, w.pos, true, nil
+	h.n, h.places, h.from, h.plain, h.links, h.long = 0, 0, w.pos, true, 0, nil
 	want = min(want, walkBuffer)
 	for visited < limit && h.n < want && !w.over {
 		v, b, m := w.chain()
@@ -166,10 +194,12 @@ func (h *haul) add(v *version, b *bucket, m, lo uint64) {
 		o := b.next.Load()
 		if hops < 0 {
 			hops = v.longest.Load()
+			h.links = max(h.links, hops)
 		}
 		if o == nil || hops == 0 {
 			return
 		}
+		yield.Point("rhmap.walk.link")
 		b, m, unsure = o, o.meta.Load(), head
 	}
 }

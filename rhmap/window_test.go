@@ -1,6 +1,7 @@
 package rhmap
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -17,13 +18,19 @@ import (
 // for the first time. resume lets it go on and waits for its end.
 func parkIn(t *testing.T, window string, f func()) (resume func()) {
 	t.Helper()
+	return parkInNth(t, window, 1, f)
+}
+
+// parkInNth is parkIn for the n-th time it is in the window.
+func parkInNth(t *testing.T, window string, n int64, f func()) (resume func()) {
+	t.Helper()
 	if !yield.Enabled {
 		t.Skip("windows are compiled out; run with -tags invariants")
 	}
-	var once atomic.Bool
+	var visits atomic.Int64
 	inside, release, done := make(chan bool), make(chan bool), make(chan bool)
 	restore := yield.On(window, func() {
-		if once.CompareAndSwap(false, true) {
+		if visits.Add(1) == n {
 			close(inside)
 			<-release
 		}
@@ -154,6 +161,58 @@ func TestWindowWalkerHoldsANodeThatMovesAhead(t *testing.T) {
 	for step() {
 	}
 	require.Equal(t, map[uint64]int{4000: 1}, seen)
+}
+
+// The walker is about to read the last bucket of a chain, after most of its
+// elements, when that bucket is unlinked and used again: for the copies of those
+// same elements, which they get when the chain moves. They must come once.
+func TestWindowWalkerHoldsABucketOfTheCopy(t *testing.T) {
+	for _, kind := range dicts {
+		for _, what := range []string{"grow", "shrink", "reseed"} {
+			for _, asleep := range []bool{false, true} {
+				t.Run(fmt.Sprintf("impl=%s/move=%s/mover-asleep=%v", kind, what, asleep), func(t *testing.T) {
+					const stable = 2 * slotsPer
+					d := fillDict(kind, "constant", stable+1)
+					c := d.core()
+					settleAll(c)
+					w := d.walk()
+					seen := map[uint64]int{}
+					resume := parkInNth(t, "rhmap.walk.link", 2, func() {
+						k, _, _ := w.next()
+						seen[k]++
+					})
+					d.remove(stable)
+					move := func() {
+						switch what {
+						case "grow":
+							c.forceResize(true)
+						case "shrink":
+							c.forceResize(false)
+						default:
+							c.forceReseed()
+						}
+						settleAll(c)
+					}
+					if asleep { // over the chain it has copied, before the mark
+						last := c.cur.Load().index(hashes["constant"](Seed{}, 0))
+						require.Zero(t, last, "the chain that moves first")
+						wake := parkIn(t, "rhmap.moved", move)
+						defer wake()
+					} else {
+						move()
+					}
+					resume()
+					for k, n := range drain(w) {
+						seen[k] += n
+					}
+					require.Len(t, seen, stable)
+					for k, n := range seen {
+						require.Equal(t, 1, n, "key %d", k)
+					}
+				})
+			}
+		}
+	}
 }
 
 // A mover sleeps over a chain it has copied but not marked: everybody finds the
