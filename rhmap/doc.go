@@ -110,9 +110,9 @@
 // and a reader or a walker (15 million states), and shows that each of those
 // clauses is needed; finish_test.go does the same for how arrays are left.
 //
-// That search knows no overflow buckets. In one of those a walker checks besides,
-// where the chain is being moved, that the bucket is still in it: it may have
-// become part of the copy (TestWindowWalkerHoldsABucketOfTheCopy).
+// In an overflow bucket a walker checks besides, while the chain is being moved or
+// has been, that the bucket is still one of it: it may have been unlinked and have
+// become part of the copy. overflow_test.go searches that.
 //
 // # From
 //
