@@ -20,7 +20,8 @@ func models(t *testing.T) (plain, refined, exact map[string]map[string]float64) 
 	b, err := os.ReadFile("testdata/models.txt")
 	require.NoError(t, err)
 	var designs []string
-	plain, refined, exact = make(map[string]map[string]float64), make(map[string]map[string]float64), make(map[string]map[string]float64)
+	plain, refined = make(map[string]map[string]float64), make(map[string]map[string]float64)
+	exact = make(map[string]map[string]float64)
 	into := plain
 	for line := range strings.Lines(string(b)) {
 		parts := strings.Split(strings.TrimSpace(line), " | ")
@@ -94,10 +95,12 @@ func matrix(t *testing.T) map[string]map[string]float64 {
 //     superfluous are passed over for a lap, and all were read before the newest
 //     came. The model takes one after the other. Its worker wakes 30 µs after it
 //     was asked; the harness steps every 30 µs, so on average it wakes after 15.
+//
+// Where no refined model was run, hash-clean itself without the batches stands in.
 func TestDesignsAgreeWithTheirModels(t *testing.T) {
 	race.Skip(t)
 	plain, refined, exact := models(t)
-	real, all, byRefined := matrix(t), 0, 0
+	real, all, said := matrix(t), 0, make(map[string]int)
 	for load, got := range real {
 		for design, want := range plain[load] {
 			if design == "worth" {
@@ -119,25 +122,28 @@ func TestDesignsAgreeWithTheirModels(t *testing.T) {
 			if agree(want) {
 				continue
 			}
-			byRefined++
 			alike := load
 			if design == "hash-clean" && strings.HasPrefix(load, "S3 20G3F flood=lone-") {
 				alike = "S3 20G3F flood=lone-first from=anywhere" // it looks at neither source nor offset
 			}
 			better, ok := refined[alike][design]
-			if design == "walker" && tooSmallToWalk(load) || fewWorkers(load, design) {
-				continue
-			}
-			if without, tried := exact[load][design]; tried && math.Abs(without-want) <= 5 {
-				continue // with an exact account it does what the model says
-			}
-			if !ok || !agree(better) {
+			without, tried := exact[load][design]
+			switch {
+			case ok && agree(better):
+				said["by the refined model"]++
+			case tried && math.Abs(without-want) <= 5: // with an exact account it does what the model says
+				said["by the account"]++
+			case design == "walker" && tooSmallToWalk(load):
+				said["by the size of the table"]++
+			case fewWorkers(load, design) && math.Abs(got[design]-want) <= 15:
+				said["by few datagrams, or not"]++
+			default:
 				t.Errorf("%s, %s: %.1f, its model %.1f (refined: %.1f, %t)", load, design, got[design], want, better, ok)
 			}
 		}
 	}
 	require.Greater(t, all, 8*90, "of the matrix is left")
-	t.Logf("%d cells agree with the plain model, %d with the refined one", all-byRefined, byRefined)
+	t.Logf("of %d cells these do not agree with the plain model; they are explained: %v", all, said)
 }
 
 // tooSmallToWalk names the loads where not even the refined walker agrees. In
